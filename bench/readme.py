@@ -39,7 +39,7 @@ LINEAR = [
     ("in bf16", "linear {}x4096x4096 bfloat16", ("1", "16", "128")),
     ("linear 512x512x512: f32 / with backward / f64 / bf16", "linear 512x512x512 {}", ("float32", "float32 with backward", "float64", "bfloat16")),
 ]  # fmt: skip
-BOTH, TWICE = ("forward", "backward"), ("bilinear", "bicubic", "nearest")
+BOTH = ("forward", "backward")
 SCATTER = [
     ("embedding, forward and backward: 1000 rows / 50257 rows / in bf16", "embedding forward + backward V={}", ("1000 uniform float32", "50257 uniform float32", "50257 uniform bfloat16")),
     ("embedding with max_norm, 1024 of 30000x768", "embedding max_norm 30000x768, 1024 indices", ("",)),

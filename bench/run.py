@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 import warnings
@@ -125,14 +126,17 @@ def line(row: dict) -> str:
 
 
 def quick(compile: bool, patience: int = 1) -> list[dict]:
+    """The table of targets: 16M elements, 2 threads."""
     return Bench(2, compile, patience).table(cases.target_cases())
 
 
 def scatter(compile: bool) -> list[dict]:
+    """Embedding, grid_sample and affine_grid."""
     return [row for threads in (1, 2) for row in Bench(threads, False).table(scatter_cases.scatter_cases())]
 
 
 def linear(compile: bool) -> list[dict]:
+    """Linear layers."""
     return [row for threads in (1, 2) for row in Bench(threads, False).table(linear_cases.linear_cases())]
 
 
@@ -189,6 +193,7 @@ def sweep(compile: bool) -> list[dict]:
     return rows
 
 
+# Each takes whether torch.compile is measured, too, which only some tables have.
 TABLES = {
     "quick": quick,
     "fresh": fresh,
@@ -223,7 +228,7 @@ def everything(compile: bool) -> None:
     tables = {"quick": quick(compile, patience=5)}
     tables |= {name: f(compile) for name, f in TABLES.items() if name not in ("quick", "fresh")}
     part = folder / "fresh.tmp"  # the allocator is told at the start of a process
-    environment = {k: v for k, v in measure.os.environ.items() if k not in measure.REUSE}
+    environment = {k: v for k, v in os.environ.items() if k not in measure.REUSE}
     subprocess.run([sys.executable, __file__, "--fresh", "--json", part], check=True, env=environment)
     tables["fresh"] = json.loads(part.read_text())
     part.unlink()

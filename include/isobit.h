@@ -301,10 +301,10 @@ ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_
  *    not overlap. The memory's length is not part of a DLTensor, so it cannot be
  *    checked.
  *
- * workspace: at least isobit_plan_workspace_size bytes on the plan's device, at a
- * multiple of 8, on a GPU of 16 (of 64 matrix products on a CPU are faster); NULL
- * with 0 when that is 0. Its content carries no meaning between calls; calls at
- * the same time need one each.
+ * workspace: at least isobit_plan_workspace_size bytes on the plan's device; NULL
+ * with 0 when that is 0. Its address is a multiple of 8, on a GPU of 16; a multiple
+ * of 64 makes matrix products on a CPU faster. Its content carries no meaning
+ * between calls; calls at the same time need one each.
  * stream: a cudaStream_t / CUstream for a CUDA plan; NULL for the CPU, where
  * the work is finished on return.
  *

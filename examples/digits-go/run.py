@@ -10,7 +10,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WANTED = 0.93  # accuracy on held-out digits
 
-sys.path.insert(0, str(HERE.parent / "digits"))
+DIGITS = HERE.parent / "digits"  # whose servers read what this example writes
+sys.path.insert(0, str(HERE.parent / "serving"))
 from servers import build, report, serve, verdict  # noqa: E402
 
 
@@ -33,7 +34,8 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     arguments = [f"-threads={options.threads}", f"-strategy={options.strategy}", f"-quick={options.quick}".lower()]
     results = {"Go, in training": train(out, arguments)}
-    for language, command in build(out).items():
+    servers = {"Python": [sys.executable, DIGITS / "serve.py"], **build(DIGITS, out)}
+    for language, command in servers.items():
         results[f"{language}, from the file"] = serve(command, out / "model.safetensors", out / "held_out.safetensors")
 
     for name, (right, digest) in results.items():

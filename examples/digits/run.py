@@ -11,10 +11,12 @@ from export import export
 from model import DigitNet
 from picture import draw
 from safetensors.torch import save_file
-from servers import build, serve, verdict
 from train import accuracy, predict, train
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "serving"))
+from servers import build, serve, verdict  # noqa: E402
+
 WANTED = 0.94  # accuracy on held-out digits
 
 
@@ -26,7 +28,7 @@ def main() -> int:
     options = parser.parse_args()
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    servers = build(out)
+    servers = {"Python": [sys.executable, HERE / "serve.py"], **build(HERE, out)}
     # The layers are small: threads would wait for each other more than they would help.
     torch.set_num_threads(1)
 

@@ -9,8 +9,8 @@
 
 #include <isobit.hpp>
 
-#include "safetensors.hpp"
-#include "sha256.hpp"
+#include "../serving/safetensors.hpp"
+#include "../serving/sha256.hpp"
 
 namespace {
 

@@ -35,7 +35,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   const struct {
     const char *name;
     PyObject **slot;
-    question *asked;
+    torch_function *function;
   } wanted[] = {
       {"Tensor", &torch.types[0], NULL},
       {"Parameter", &torch.types[1], NULL},
@@ -63,7 +63,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
     PyObject *found = *wanted[i].slot = PyDict_GetItemString(functions, wanted[i].name);
     if (!found) return PyErr_Format(PyExc_KeyError, "set_torch: %s is missing", wanted[i].name);
     Py_INCREF(found);
-    if (wanted[i].asked) question_about(wanted[i].asked, found);
+    if (wanted[i].function) find_function(wanted[i].function, found);
   }
   torch.device = PyUnicode_InternFromString("device");
   torch.current_level = PyUnicode_InternFromString("_current_level");

@@ -2,7 +2,7 @@
  *
  *   _C.c         the module: functions that Python calls, set-up
  *   _C_load.c    finds and opens libisobit, again in a forked child
- *   _C_torch.c   what is asked of torch in every call
+ *   _C_torch.c   what is function of torch in every call
  *   _C_tensor.c  Python objects to DLTensor
  *   _C_plan.c    plans: cache by key, run
  *   _C_problem.c plans that users make of a text: isobit.Plan
@@ -66,14 +66,14 @@ typedef struct {
   const char *name; /* as in a problem's text */
 } torch_dtype;
 
-/* A function, and what it is in C; flags: how it takes arguments, 0 if it is not C's. */
+/* A function of torch's, and the C function behind it; flags: how that takes arguments, 0 where there is none. */
 typedef struct {
   PyObject *callable, *self;
   PyCFunction function;
   int flags;
-} question;
+} torch_function;
 
-/* A property of tensors, and how C gets it, or NULL. */
+/* A property of tensors, and the C function that gets it, or NULL. */
 typedef struct {
   PyObject *name, *descriptor;
   descrgetfunc get;
@@ -84,9 +84,9 @@ typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
   PyObject *elsewhere; /* an exception: autograd's function leaves a call to torch's dispatcher */
   PyObject *empty, *empty_like, *is_neg, *get_num_threads, *raw_stream, *forward_ad, *profiler, *sees_functions;
-  question is_grad_enabled, is_autocast_enabled, transforms_are_active, in_inference_mode, dispatch_modes,
+  torch_function is_grad_enabled, is_autocast_enabled, transforms_are_active, in_inference_mode, dispatch_modes,
       function_modes, tracing_state;
-  question empty_strided_cpu, increment_version;
+  torch_function empty_strided_cpu, increment_version;
   property requires_grad, version;
   PyObject *device, *current_level, *is_profiling; /* names of attributes */
   torch_dtype dtypes[MAX_DTYPES];
@@ -94,8 +94,8 @@ typedef struct {
 } torch_api;
 extern torch_api torch;
 
-void question_about(question *q, PyObject *callable);
-PyObject *ask_with(const question *q, PyObject *args);
+void find_function(torch_function *f, PyObject *callable); /* fills f */
+PyObject *call_function_with(const torch_function *f, PyObject *args);
 int increment_versions(PyObject *tensors); /* tells autograd of writes: 0, or -1 with an exception */
 int property_named(property *p, PyObject *type, const char *name); /* 0, or -1 with an exception */
 /* Each 0, 1, or -1 with an exception. */

@@ -171,13 +171,12 @@ static int read_shape(call *c, int i, PyObject *o) {
   return 0;
 }
 
-/* Exchanges the dimensions of a matrix. */
-static int turn(call *c, DLTensor *t) {
+static int transpose(call *c, DLTensor *t) {
   if (t->ndim != 2) return -1;
-  c->steps[0] = t->strides ? t->strides[1] : 1;
-  c->steps[1] = t->strides ? t->strides[0] : t->shape[1];
+  c->strides[0] = t->strides ? t->strides[1] : 1;
+  c->strides[1] = t->strides ? t->strides[0] : t->shape[1];
   take_extents(c, 1, (int64_t[]){t->shape[1], t->shape[0]}, 2);
-  t->strides = c->steps;
+  t->strides = c->strides;
   return 0;
 }
 
@@ -186,7 +185,8 @@ int take(call *c, int i, PyObject *o) {
   int direct = c->strict || is_plain(o);
   int failed = !direct || (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, t->marked));
   c->taken[i] = (unsigned char)direct;
-  if (!failed && c->turned && i == 1) failed = turn(c, &c->args[1].t); /* without an exception: turned is not strict */
+  if (!failed && c->transposed && i == 1)
+    failed = transpose(c, &c->args[1].t); /* no exception is needed: such a call is not strict */
   if (!failed && c->args[i].t.ndim > MAX_RANK) {
     PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->marked,
                  (int)c->args[i].t.ndim, MAX_RANK);

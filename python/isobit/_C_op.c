@@ -4,14 +4,14 @@
  * A call's positional arguments: the inputs (tensor, Python number where a
  * parameter may be one, None where absent), the attributes, and optionally the
  * outputs (None: allocate). Six callables share the code:
- *   run    checks everything and raises
- *   fast   answers NotImplemented where the call needs torch's dispatcher: a
- *          gradient is wanted, a mode is active, a tensor is not plain, or no
- *          plan takes the problem (the dispatcher's path then says why)
- *   direct as fast, but where a gradient is all that it needs, autograd's function is called
- *   turned as direct, of a second input that is a matrix whose dimensions come exchanged
- *   check  as fast, but computes nothing and answers None: whether fast would
- *   infer  as run, for fake tensors: raises what types and shapes are reason for, and answers None */
+ *   run         checks everything and raises
+ *   fast        answers NotImplemented where the call needs torch's dispatcher: a
+ *               gradient is wanted, a mode is active, a tensor is not plain, or no
+ *               plan takes the problem (the dispatcher's path then says why)
+ *   direct      as fast, but calls autograd's function where only a gradient is wanted
+ *   transposed  as direct, of the transpose of the second input, a matrix
+ *   check       as fast, but computes nothing: None where fast would compute
+ *   infer       as run, for fake tensors: checks types and shapes, and answers None */
 #include "_C_op.h"
 
 #include <string.h>
@@ -115,7 +115,7 @@ static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t room)
 /* autograd's function of the inputs and, where there are attributes, of all arguments as one: it looks at each. */
 static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
-  PyObject *function = c->turned ? o->turned : o->function;
+  PyObject *function = c->transposed ? o->transposed_function : o->function;
   if (!function || records(c, args, nargs) <= 0) return NULL;
   PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *whole = NULL;
   if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, whole = tuple_of(args, o->n_in + o->n_attr, o->n_in + o->n_attr));
@@ -125,7 +125,7 @@ static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   return result;
 }
 
-enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4, RECORD = 8, TURNED = 16 }; /* see call */
+enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4, RECORD = 8, TRANSPOSED = 16 }; /* see call */
 
 static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int flags) {
   call c;
@@ -134,7 +134,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   c.strict = flags & STRICT;
   c.only_check = flags & ONLY_CHECK;
   c.only_shapes = flags & ONLY_SHAPES;
-  c.turned = flags & TURNED;
+  c.transposed = flags & TRANSPOSED;
   c.missed = c.differentiated = 0;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
@@ -173,8 +173,8 @@ static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs
 static PyObject *op_direct(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   return invoke(self, args, nargs, RECORD);
 }
-static PyObject *op_turned(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, TURNED | RECORD);
+static PyObject *op_transposed(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  return invoke(self, args, nargs, TRANSPOSED | RECORD);
 }
 static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   return invoke(self, args, nargs, ONLY_CHECK);
@@ -185,7 +185,7 @@ static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t narg
 
 /* ---- registration ---- */
 
-/* set_function(direct or turned, function): what records a call for autograd, of the inputs and the tuple of all
+/* set_function(direct or transposed, function): what records a call for autograd, of the inputs and the tuple of all
  * arguments. */
 PyObject *op_set_function(PyObject *module, PyObject *args) {
   (void)module;
@@ -194,8 +194,8 @@ PyObject *op_set_function(PyObject *module, PyObject *args) {
   op *o = PyCapsule_GetPointer(PyCFunction_GetSelf(call), "isobit.op");
   if (!o) return NULL;
   Py_INCREF(function);
-  if (PyCFunction_GetFunction(call) == (PyCFunction)(void (*)(void))op_turned)
-    o->turned = function;
+  if (PyCFunction_GetFunction(call) == (PyCFunction)(void (*)(void))op_transposed)
+    o->transposed_function = function;
   else
     o->function = function;
   Py_RETURN_NONE;
@@ -258,7 +258,8 @@ static int define_op(op *o, PyObject *args) {
   return 0;
 }
 
-/* define(name, plan, inputs, attributes, outputs) -> (run, fast, direct, turned, check, infer); see _signature.py */
+/* define(name, plan, inputs, attributes, outputs) -> (run, fast, direct, transposed, check, infer); see _signature.py
+ */
 PyObject *op_define(PyObject *module, PyObject *args) {
   (void)module;
   static int next_id;
@@ -266,7 +267,7 @@ PyObject *op_define(PyObject *module, PyObject *args) {
       {"run", (PyCFunction)(void (*)(void))op_run, METH_FASTCALL, NULL},
       {"fast", (PyCFunction)(void (*)(void))op_fast, METH_FASTCALL, NULL},
       {"direct", (PyCFunction)(void (*)(void))op_direct, METH_FASTCALL, NULL},
-      {"turned", (PyCFunction)(void (*)(void))op_turned, METH_FASTCALL, NULL},
+      {"transposed", (PyCFunction)(void (*)(void))op_transposed, METH_FASTCALL, NULL},
       {"check", (PyCFunction)(void (*)(void))op_check, METH_FASTCALL, NULL},
       {"infer", (PyCFunction)(void (*)(void))op_infer, METH_FASTCALL, NULL},
   };

@@ -59,7 +59,7 @@ typedef struct {
   op_tensor tensors[MAX_ARGS]; /* inputs, then outputs */
   op_attribute attributes[MAX_ATTRS];
   PyObject *spec; /* keeps the names alive */
-  PyObject *function, *turned; /* record a call for autograd, or NULL: turned one that is turned */
+  PyObject *function, *transposed_function; /* autograd's for direct and transposed calls, or NULL */
   plan_entry *last; /* that a call ran, or NULL */
 } op;
 
@@ -78,14 +78,14 @@ typedef struct {
   int differentiated; /* ... since a gradient is wanted */
   int only_check; /* nothing is computed */
   int only_shapes; /* tensors have no memory */
-  int turned; /* input 1 is a matrix that comes with its dimensions exchanged */
+  int transposed; /* input 1 is a matrix, of which the transpose is meant */
   int n;
   tensor_arg args[MAX_ARGS];
   unsigned char present[MAX_ARGS], taken[MAX_ARGS], given[MAX_ARGS]; /* given: by out= */
   value values[MAX_ATTRS];
   PyObject *made[MAX_ARGS]; /* new references to outputs */
-  int64_t extents[MAX_ARGS][MAX_RANK]; /* where only_shapes, and of what is turned */
-  int64_t steps[2]; /* of what is turned */
+  int64_t extents[MAX_ARGS][MAX_RANK]; /* where only_shapes or transposed */
+  int64_t strides[2]; /* where transposed */
 } call;
 
 /* _C_args.c and _C_output.c: each 0, or -1 with an exception or, in a fast call, with missed set */

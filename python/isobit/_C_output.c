@@ -12,7 +12,7 @@
 int huge_pages = 1;
 
 /* A large output is new memory from the system, whose page faults cost more than most ops: with
- * pages of 2 MiB there are 512 times fewer. Only pages that lie wholly within the memory are asked
+ * pages of 2 MiB there are 512 times fewer. Only pages that lie wholly within the memory are function
  * for, so that none is taken for the sake of its ends. A refusal changes nothing. */
 enum { HUGE_PAGE = 2 << 20, LARGE = 4 << 20 };
 
@@ -159,7 +159,7 @@ static PyObject *allocate(call *c, op_tensor *t, const shape *s, int dtype) {
   } else if (torch.empty_strided_cpu.callable == Py_None) {
     result = PyObject_Call(torch.empty, args, d->kw_cpu);
   } else {
-    result = ask_with(&torch.empty_strided_cpu, args);
+    result = call_function_with(&torch.empty_strided_cpu, args);
   }
   Py_DECREF(args);
   return result;

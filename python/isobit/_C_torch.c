@@ -1,4 +1,4 @@
-/* What is asked of torch in every call. Functions of C's, and properties, are called as C has them:
+/* What is function of torch in every call. Functions of C's, and properties, are called as C has them:
  * by way of a call in Python that costs as much again as the answer. */
 #include "_C.h"
 
@@ -11,49 +11,49 @@ int is_plain(PyObject *object) {
 
 /* ---- calls ---- */
 
-void question_about(question *q, PyObject *callable) {
-  q->callable = callable;
-  q->flags = 0;
+void find_function(torch_function *f, PyObject *callable) {
+  f->callable = callable;
+  f->flags = 0;
   if (Py_TYPE(callable) != &PyCFunction_Type) return;
-  q->flags = PyCFunction_GetFlags(callable);
-  q->self = PyCFunction_GetSelf(callable);
-  q->function = PyCFunction_GetFunction(callable);
+  f->flags = PyCFunction_GetFlags(callable);
+  f->self = PyCFunction_GetSelf(callable);
+  f->function = PyCFunction_GetFunction(callable);
 }
 
-static PyObject *ask(const question *q) {
-  if (q->flags == METH_NOARGS) return q->function(q->self, NULL);
-  if (q->flags == (METH_FASTCALL | METH_KEYWORDS)) {
+static PyObject *call_function(const torch_function *f) {
+  if (f->flags == METH_NOARGS) return f->function(f->self, NULL);
+  if (f->flags == (METH_FASTCALL | METH_KEYWORDS)) {
     typedef PyObject *(*with_keywords)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
-    return ((with_keywords)(void (*)(void))q->function)(q->self, NULL, 0, NULL);
+    return ((with_keywords)(void (*)(void))f->function)(f->self, NULL, 0, NULL);
   }
-  return PyObject_CallNoArgs(q->callable);
+  return PyObject_CallNoArgs(f->callable);
 }
 
-PyObject *ask_with(const question *q, PyObject *args) {
-  return q->flags == METH_VARARGS ? q->function(q->self, args) : PyObject_Call(q->callable, args, NULL);
+PyObject *call_function_with(const torch_function *f, PyObject *args) {
+  return f->flags == METH_VARARGS ? f->function(f->self, args) : PyObject_Call(f->callable, args, NULL);
 }
 
 int increment_versions(PyObject *tensors) {
-  const question *q = &torch.increment_version;
+  const torch_function *f = &torch.increment_version;
   PyObject *none =
-      q->flags == METH_O ? q->function(q->self, tensors) : PyObject_CallFunctionObjArgs(q->callable, tensors, NULL);
+      f->flags == METH_O ? f->function(f->self, tensors) : PyObject_CallFunctionObjArgs(f->callable, tensors, NULL);
   Py_XDECREF(none);
   return none ? 0 : -1;
 }
 
 /* Whether the answer is True: -1 with an exception. */
-static int answers_true(PyObject *answer) {
+static int is_true_result(PyObject *answer) {
   if (!answer) return -1;
   int is_true = answer == Py_True;
   Py_DECREF(answer);
   return is_true;
 }
 
-int grad_is_enabled(void) { return answers_true(ask(&torch.is_grad_enabled)); }
+int grad_is_enabled(void) { return is_true_result(call_function(&torch.is_grad_enabled)); }
 
-int autocast_is_enabled(void) { return answers_true(ask(&torch.is_autocast_enabled)); }
+int autocast_is_enabled(void) { return is_true_result(call_function(&torch.is_autocast_enabled)); }
 
-int transform_is_active(void) { return answers_true(ask(&torch.transforms_are_active)); }
+int transform_is_active(void) { return is_true_result(call_function(&torch.transforms_are_active)); }
 
 /* ---- modes ---- */
 
@@ -65,7 +65,7 @@ static PyObject *item_of(PyObject *module, PyObject *name) {
 }
 
 /* Whether a number is not 0: -1 with an exception. */
-static int answers_some(PyObject *number) {
+static int is_nonzero_result(PyObject *number) {
   if (!number) return -1;
   long n = PyLong_AsLong(number);
   Py_DECREF(number);
@@ -73,12 +73,13 @@ static int answers_some(PyObject *number) {
 }
 
 int mode_is_active(void) {
-  int active = answers_some(ask(&torch.dispatch_modes));
+  int active = is_nonzero_result(call_function(&torch.dispatch_modes));
   if (active) return active;
-  active = answers_some(ask(&torch.function_modes));
-  if (active > 0) active = answers_true(PyObject_CallNoArgs(torch.sees_functions)); /* the default device is one, too */
+  active = is_nonzero_result(call_function(&torch.function_modes));
+  if (active > 0)
+    active = is_true_result(PyObject_CallNoArgs(torch.sees_functions)); /* the default device is one, too */
   if (active) return active;
-  PyObject *state = ask(&torch.tracing_state);
+  PyObject *state = call_function(&torch.tracing_state);
   if (!state) return -1;
   active = state != Py_None;
   Py_DECREF(state);
@@ -106,7 +107,7 @@ static PyObject *get(const property *p, PyObject *tensor) {
 }
 
 int asks_gradient(PyObject *tensor) {
-  int asks = answers_true(get(&torch.requires_grad, tensor));
+  int asks = is_true_result(get(&torch.requires_grad, tensor));
   return asks > 0 ? grad_is_enabled() : asks;
 }
 
@@ -119,21 +120,21 @@ int is_frozen(PyObject *tensor) {
   Py_XDECREF(version);
   if (version) return 0;
   PyErr_Clear();
-  int there = answers_true(ask(&torch.in_inference_mode));
+  int there = is_true_result(call_function(&torch.in_inference_mode));
   return there < 0 ? -1 : !there;
 }
 
 int is_negative(PyObject *object) {
   static PyCFunction is_neg; /* of any tensor of torch's */
-  if (!is_plain(object)) return answers_true(PyObject_CallFunctionObjArgs(torch.is_neg, object, NULL));
+  if (!is_plain(object)) return is_true_result(PyObject_CallFunctionObjArgs(torch.is_neg, object, NULL));
   if (!is_neg) {
-    question q;
+    torch_function f;
     PyObject *method = PyObject_GetAttrString(object, "is_neg");
     if (!method) return -1;
-    question_about(&q, method);
+    find_function(&f, method);
     Py_DECREF(method);
-    if (q.flags != METH_NOARGS) return answers_true(PyObject_CallFunctionObjArgs(torch.is_neg, object, NULL));
-    is_neg = q.function;
+    if (f.flags != METH_NOARGS) return is_true_result(PyObject_CallFunctionObjArgs(torch.is_neg, object, NULL));
+    is_neg = f.function;
   }
-  return answers_true(is_neg(object, NULL));
+  return is_true_result(is_neg(object, NULL));
 }

@@ -17,28 +17,29 @@ Kernel = Callable[..., Any]
 
 
 def function_named(op: str, **methods: Any) -> type[torch.autograd.Function]:
-    given = {name: staticmethod(m) if callable(m) else m for name, m in methods.items()}
-    return type(f"isobit_{op}", (torch.autograd.Function,), given)
+    attributes = {name: staticmethod(m) if callable(m) else m for name, m in methods.items()}
+    return type(f"isobit_{op}", (torch.autograd.Function,), attributes)
 
 
 def elsewhere(*args: Any) -> Any:
     raise Elsewhere
 
 
-def packed_function(
+def eager_function(
     op: str,
-    is_packed: bool,
+    takes_tuple: bool,
     fast: Kernel,
     otherwise: Kernel,
     setup_context: Kernel,
     backward: Kernel,
     jvp: Kernel,
 ) -> Kernel:
-    """A function of the inputs and, where there are attributes, of the tuple of all arguments, since autograd looks at
-    each of its own; otherwise is called where fast does not take a call. It has no part for torch.func."""
+    """The apply of a function without torch.func's part. takes_tuple: its arguments are the inputs and, as the last one,
+    the tuple of all arguments, since autograd looks at each that it is given. otherwise: called where fast gives
+    NotImplemented."""
 
     def forward(ctx: Any, *args: Any) -> Any:
-        args = args[-1] if is_packed else args
+        args = args[-1] if takes_tuple else args
         y = fast(*args)
         if y is NotImplemented:
             y = otherwise(*args)
@@ -51,7 +52,7 @@ def packed_function(
     return apply
 
 
-def is_of_transform(args: tuple[Any, ...]) -> bool:
+def is_transformed(args: tuple[Any, ...]) -> bool:
     """Whether one of torch.func's transforms differentiates a call."""
     return torch._C._are_functorch_transforms_active() and wants_gradient(*args)
 

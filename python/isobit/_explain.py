@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._op import Op
     from ._signature import Input
 
-_MOST = 8  # dimensions of a tensor, and items of a list, as in _C.h
+MAX_DIMS = 8  # of a tensor, and items of a list: as in _C.h
 _KNOWN = {d[0] for d in DTYPES}
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 # What plans call torch's dtypes.
@@ -50,6 +50,23 @@ def explain(op: Op, args: tuple[Any, ...]) -> None:
         _explain_tensor(op, item, value)
     check_attributes(op, args)
     _explain_upstream(op, args)
+    _explain_codes(op, args)
+
+
+def _explain_upstream(op: Op, args: tuple[Any, ...]) -> None:
+    """Raises where an upstream gradient, by which plans go, has another shape than the data."""
+    inputs = op.signature.inputs
+    if inputs[0].name != "grad_output" or any(a in PACKED for a in args if isinstance(a, torch.dtype)):
+        return
+    for item, value in zip(inputs[1:], args[1:], strict=False):
+        if item.name in ("x", "q") and value is not None and value.shape != args[0].shape:
+            want = f"want {list(value.shape)}, as {op.names[item.name]} has"
+            raise ValueError(f"{op.name}: {op.names['grad_output']} has shape {list(args[0].shape)}; {want}")
+
+
+def _explain_codes(op: Op, args: tuple[Any, ...]) -> None:
+    """Raises where codes are not of the dtype that is named for them, or packed ones have no row to be packed along."""
+    inputs = op.signature.inputs
     codes, dtype = op.signature.codes()
     if codes < 0 or len(args) <= dtype or args[dtype] is None:
         return
@@ -72,17 +89,6 @@ def explain(op: Op, args: tuple[Any, ...]) -> None:
                 named = f"{op.names[inputs[codes].name]} has shape {list(args[codes].shape)}"
                 want = f"{(value + 1) // 2} along the last dimension"
             raise ValueError(f"{op.name}: {named}; want {want}, two codes to a byte")
-
-
-def _explain_upstream(op: Op, args: tuple[Any, ...]) -> None:
-    """Raises where an upstream gradient, by which plans go, has another shape than the data."""
-    inputs = op.signature.inputs
-    if inputs[0].name != "grad_output" or any(a in PACKED for a in args if isinstance(a, torch.dtype)):
-        return
-    for item, value in zip(inputs[1:], args[1:], strict=False):
-        if item.name in ("x", "q") and value is not None and value.shape != args[0].shape:
-            want = f"want {list(value.shape)}, as {op.names[item.name]} has"
-            raise ValueError(f"{op.name}: {op.names['grad_output']} has shape {list(args[0].shape)}; {want}")
 
 
 def check_attributes(op: Op, args: tuple[Any, ...]) -> None:
@@ -112,8 +118,8 @@ def _explain_tensor(op: Op, item: Input, value: Any) -> None:
         raise TypeError(f"{named} is {kind}; want a dense tensor")
     if value.dtype not in _KNOWN:
         raise UnknownType(f"{named} is {value.dtype}; want one of {_types(op.plan, item.name)}")
-    if value.dim() > _MOST:
-        raise ValueError(f"{named} has {value.dim()} dimensions; want at most {_MOST}")
+    if value.dim() > MAX_DIMS:
+        raise ValueError(f"{named} has {value.dim()} dimensions; want at most {MAX_DIMS}")
 
 
 def _odd_kind(t: torch.Tensor) -> str:
@@ -255,8 +261,8 @@ def _word(op: Op | None, name: str, value: Any) -> _Error:
 def _ints(op: Op | None, name: str, value: Any) -> _Error:
     if not isinstance(value, (list, tuple)):
         return _wrong("a list of ints", value)
-    if len(value) > _MOST:
-        return ValueError, f"has {len(value)} items; want at most {_MOST}"
+    if len(value) > MAX_DIMS:
+        return ValueError, f"has {len(value)} items; want at most {MAX_DIMS}"
     wrong = (_int(op, name, item) for item in value)
     kind = next((error[0] for error in wrong if error), None)
     if kind is ValueError:

@@ -12,8 +12,8 @@ from torch.autograd.function import BackwardCFunction
 from torch.compiler import is_dynamo_compiling
 
 
-def keep(ctx: Any, *values: Any) -> None:
-    """Saves tensors, and Python numbers that stand for tensors, for `kept` in the backward."""
+def save_values(ctx: Any, *values: Any) -> None:
+    """Saves tensors, and Python numbers that stand for tensors, for `saved_values` in the backward."""
     others = None
     for v in values:
         if v is not None and not isinstance(v, torch.Tensor):
@@ -24,37 +24,37 @@ def keep(ctx: Any, *values: Any) -> None:
     ctx.save_for_backward(*values)
 
 
-def kept(ctx: Any) -> Sequence[Any]:
+def saved_values(ctx: Any) -> Sequence[Any]:
     if ctx.others is None:
         return ctx.saved_tensors
     return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
 
 
 def save_for_jvp(ctx: Any, *tensors: Any) -> None:
-    """save_for_forward, which takes its time, where there may be dual tensors. There the jvp has None for a tangent
-    that is absent, not zeros, whose products with infinities are NaN; the backward wants `given`."""
+    """ctx.save_for_forward, only where there may be dual tensors, since it is slow. The jvp then has None for an absent
+    tangent, not zeros, whose products with infinities are NaN; the backward wants `none_for_none`."""
     if forward_ad._current_level >= 0:
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
 
 
-def given(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A backward that gives nothing where nothing comes."""
+def none_for_none(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward that gives no gradients where all that come are None."""
 
-    def or_nothing(ctx: Any, *grads: Any) -> Any:
+    def wrapped(ctx: Any, *grads: Any) -> Any:
         if grads[0] is None and all(g is None for g in grads):
             return (None,) * len(ctx.needs_input_grad)
         return backward(ctx, *grads)
 
-    return or_nothing
+    return wrapped
 
 
-_MANY = 1 << 14  # numbers of an upstream gradient, of which a gradient takes longer than asking
+_MANY = 1 << 14  # elements of an upstream gradient, from which on a gradient takes longer than asking for it
 
 
 def asked(ctx: Any, grad: torch.Tensor) -> tuple[bool, ...]:
-    """ctx.needs_input_grad without inputs that this pass does not ask for, as those that autograd.grad leaves out: what
-    torch's own functions go by. For backwards to which a gradient more is as much work again."""
+    """Which gradients this pass asks for: ctx.needs_input_grad without the inputs that autograd.grad leaves out, as
+    torch's own functions have it. For backwards in which each gradient is as much work as the others."""
     wanted: tuple[bool, ...] = ctx.needs_input_grad
     if is_dynamo_compiling() or type(grad) is not torch.Tensor or grad.numel() < _MANY:
         return wanted
@@ -72,10 +72,10 @@ def _is_executed(node: torch.autograd.graph.Node) -> bool:
 
 
 def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:
-    """A setup_context that saves the first inputs, for `kept`, and has the others as ctx.attributes."""
+    """A setup_context that saves the first inputs, for `saved_values`, and has the others as ctx.attributes."""
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        keep(ctx, *inputs[:count])
+        save_values(ctx, *inputs[:count])
         ctx.attributes = inputs[count:]
 
     return setup_context
@@ -121,12 +121,13 @@ def rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def widest(t: torch.Tensor) -> torch.Tensor:
-    """t in the type that it computes in."""
+    """t in the type that it computes in: float32 for 16 bits."""
     return t.float() if t.dtype.itemsize == 2 else t
 
 
 def wide_for(dtype: torch.dtype, t: torch.Tensor) -> torch.Tensor:
-    """t, of which a gradient of another type is computed: in float32 for 16 bits, so that it is rounded once."""
+    """t as what a gradient of this dtype is computed from: widened where the types differ, so that the gradient is
+    rounded once."""
     return t if t.dtype == dtype else widest(t)
 
 
@@ -168,31 +169,32 @@ class _Gradient(torch.autograd.Function):
         if ctx.rule.second is None:
             raise RuntimeError(ctx.rule.refusal)
         saved, upstream = ctx.saved_tensors[: ctx.saved], ctx.saved_tensors[ctx.saved :]
-        given = [g for g in grads if g is not None]
-        if not given:
+        present = [g for g in grads if g is not None]
+        if not present:
             return (None,) * (3 + len(ctx.saved_tensors))
 
-        rule, fixed = ctx.rule, len(upstream)
-        present: list[bool] = []
+        # rule.second and rule.third have None for what is absent; autograd's functions have tensors only.
+        rule, count = ctx.rule, len(upstream)
+        is_output: list[bool] = []
 
         def second(frame: Any, *tensors: Any) -> Any:
-            rest = iter(tensors[fixed:])
+            rest = iter(tensors[count:])
             all_grads = [g if g is None else next(rest) for g in grads]
-            outputs = rule.second(frame, tensors[:fixed], all_grads)
-            present[:] = [t is not None for t in outputs]
+            outputs = rule.second(frame, tensors[:count], all_grads)
+            is_output[:] = [t is not None for t in outputs]
             return outputs
 
-        def third(frame: Any, tensors: Any, given: Any) -> Any:
-            rest = iter(given)
-            by_grads = rule.third(frame, tensors[:fixed], [next(rest) if there else None for there in present])
-            return *[None] * (ctx.saved + fixed), *(d for g, d in zip(grads, by_grads, strict=True) if g is not None)
+        def third(frame: Any, tensors: Any, by_outputs: Any) -> Any:
+            rest = iter(by_outputs)
+            by_grads = rule.third(frame, tensors[:count], [next(rest) if there else None for there in is_output])
+            return *[None] * (ctx.saved + count), *(d for g, d in zip(grads, by_grads, strict=True) if g is not None)
 
         if rule.third is not None and torch.is_grad_enabled():
             refused = [_Refused.apply(t, TWICE.format(rule.name)) for t in (*saved, *upstream)]
             saved, upstream = tuple(refused[: ctx.saved]), refused[ctx.saved :]
         frame = Frame(ctx.first, saved, tuple(ctx.needs_input_grad[3:]))
         differentiated = once(rule.name, second, third if rule.third else None, refusal=TWICE)
-        return None, None, None, *differentiated(frame, *upstream, *given)
+        return None, None, None, *differentiated(frame, *upstream, *present)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -258,7 +260,7 @@ def once(
     gradients it was given, in which it is linear: it gives one for each, which is backward's own derivative in forward
     mode."""
 
-    @given
+    @none_for_none
     def differentiable(ctx: Any, *grads: Any) -> Any:
         if is_dynamo_compiling() or not torch.is_grad_enabled():
             return backward(ctx, *grads)

@@ -27,16 +27,16 @@ def get_huge_pages() -> bool:
 
 
 def is_at_odd_address(t: torch.Tensor) -> bool:
-    """Whether elements begin anywhere, as torch.frombuffer and NumPy have them."""
+    """Whether its address is no multiple of an element's size, as torch.frombuffer and NumPy allow."""
     return t.data_ptr() % t.element_size() != 0
 
 
 def at_even_addresses(call: Callable[[tuple[Any, ...]], Any], inputs: Any, args: tuple[Any, ...]) -> Any:
-    """call of an op's arguments, with copies of the inputs that lie at odd addresses. One that is written is copied
+    """call of an op's arguments, with aligned copies of the inputs at odd addresses; those that are written are copied
     back."""
     even = [a.clone() if isinstance(a, torch.Tensor) and is_at_odd_address(a) else a for a in args[: len(inputs)]]
     results = call((*even, *args[len(inputs) :]))
-    for item, given, copied in zip(inputs, args, even, strict=False):
-        if item.written and copied is not given:
-            given.copy_(copied)
+    for item, original, copied in zip(inputs, args, even, strict=False):
+        if item.written and copied is not original:
+            original.copy_(copied)
     return results

@@ -9,8 +9,8 @@ from ._explain import is_numpy_number, spell
 from ._signature import NUMBER_AS_FLOAT
 
 
-def as_kept(named: str, kind: int, value: Any) -> Any:
-    """A number as the tensor for it holds it, a float where its kind says so; what is no number as it is."""
+def scalar_value(named: str, kind: int, value: Any) -> Any:
+    """What the tensor that stands for a number will hold: a float where its kind says so. Other values stay as they are."""
     number = _of_numpy(named, value) if is_numpy_number(value) else value
     if isinstance(number, int) and kind == NUMBER_AS_FLOAT:
         try:
@@ -23,11 +23,11 @@ def as_kept(named: str, kind: int, value: Any) -> Any:
 
 
 def _of_numpy(named: str, value: Any) -> int | float:
-    """As Python's: a long double may be beyond that."""
+    """A number of numpy's as Python's. A long double may be larger than any float of Python's."""
     number = value.item()
     if isinstance(number, (int, float)):
         return number
-    kept = float(number)
-    if math.isinf(kept) and number != kept:
+    narrowed = float(number)
+    if math.isinf(narrowed) and number != narrowed:
         raise ValueError(f"{named} is {number!s}; want a float64")
-    return kept
+    return narrowed

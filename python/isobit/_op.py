@@ -16,12 +16,12 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._autograd import elsewhere, function_named, is_of_transform, packed_function, refuse, within_transforms
+from ._autograd import eager_function, elsewhere, function_named, is_transformed, refuse, within_transforms
 from ._explain import INDEX, NAMES, IndexOutOfRange, check_attributes, check_device, explain, renamed
-from ._gradient import DETACHED, given, no_forward_mode, once, save_for_jvp
+from ._gradient import DETACHED, no_forward_mode, none_for_none, once, save_for_jvp
 from ._load import PACKED
 from ._memory import at_even_addresses
-from ._numbers import as_kept
+from ._numbers import scalar_value
 from ._signature import Signature, is_symbolic
 from ._transforms import forward_levels, has_tangent, is_functionalized, is_traced
 
@@ -38,8 +38,8 @@ class _Library(torch.library.Library):
             def kernel(keyset: Any, *args: Any) -> Any:
                 op = OPS[op_name]
                 op.refuse_tangents(args)
-                if op.of_transform and is_of_transform(args):
-                    return op.of_transform(*op.complete(args), keyset)
+                if op.transform_kernel and is_transformed(args):
+                    return op.transform_kernel(*op.complete(args), keyset)
                 return fn(keyset, *args)
 
         super().impl(op_name, kernel, dispatch_key, **options)
@@ -59,11 +59,12 @@ class Op:
         self.name = schema.partition("(")[0]
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
-        self.run, self.fast, self.direct, self.turned, self.check, self.infer = _C.define(
+        # Six ways to call the extension: _C_op.c says how they differ.
+        self.run, self.fast, self.direct, self.transposed, self.check, self.infer = _C.define(
             self.name, plan, *self.signature.for_extension()
         )
-        self.of_transform: Callable[..., Any] | None = None  # the autograd kernel within torch.func
-        self.is_linear = False  # in what has a derivative: forward mode may be nested
+        self.transform_kernel: Callable[..., Any] | None = None  # the autograd kernel within torch.func
+        self.is_linear = False  # in its first argument, by which alone it has derivatives: forward mode may be nested
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
@@ -92,16 +93,17 @@ class Op:
         return kernel
 
     def checked_run(self, *args: Any) -> Any:
-        """run, whose errors speak as plans do, with the schema's names, quant_min for qmin, and torch's of dtypes."""
+        """run, with errors that name arguments as the schema does (quant_min, not qmin) and dtypes as torch does."""
         args = self._packed_in_rows(args)
         try:
-            return self._speaking(self.run, args)
+            return self._renaming(self.run, args)
         except ValueError as error:
             if "not a multiple of its element size" not in str(error):
                 raise
-        return at_even_addresses(partial(self._speaking, self.run), self.signature.inputs, args)
+        return at_even_addresses(partial(self._renaming, self.run), self.signature.inputs, args)
 
-    def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def _renaming(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """call(*args), with the names in its errors replaced."""
         try:
             return call(*args)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -135,12 +137,12 @@ class Op:
             args = self.complete(args)
             if not is_symbolic(args):  # else a check would add guards, or has no numbers to go by
                 explain(self, args)
-                self._speaking(self.infer, args)
+                self._renaming(self.infer, args)
             try:
                 outputs = self.signature.allocate(args)
             except (IndexError, ValueError, ZeroDivisionError):  # no outputs for these symbols: of their numbers
                 explain(self, args)
-                self._speaking(self.infer, args)
+                self._renaming(self.infer, args)
                 raise
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
@@ -187,7 +189,7 @@ class Op:
         """The arguments with tensors for numbers, on the device of the first, filled there: a graph may be captured."""
         for i in self.numbers:
             item = self.signature.inputs[i]
-            number = as_kept(f"{self.name}: {self.names[item.name]}", item.number, args[i])
+            number = scalar_value(f"{self.name}: {self.names[item.name]}", item.number, args[i])
             if isinstance(number, (int, float)):
                 # float64 and int64, as the direct call has it
                 dtype = torch.float64 if isinstance(number, float) else torch.int64
@@ -210,20 +212,20 @@ class Op:
         torch.autograd.Function; backward gives a gradient for each argument of the schema. second, third: see `once`;
         again: backward consists of what can be differentiated itself."""
 
-        backward_rule = given(backward) if again else once(self.name, backward, second, third)
+        backward_rule = none_for_none(backward) if again else once(self.name, backward, second, third)
         jvp_rule = jvp or self.no_tangents
         if jvp is not None:
             self.no_tangents = no_forward_mode(f"torch.ops.isobit.{self.name}", f"isobit.{self.name} has")
         signature, rules = self.signature, (setup_context, backward_rule, jvp_rule)
-        count, is_packed = len(signature.inputs), bool(signature.attributes)
-        packed, direct = (
-            packed_function(self.name, is_packed, self.fast, otherwise, *rules)
+        count, takes_tuple = len(signature.inputs), bool(signature.attributes)
+        eager, direct = (
+            eager_function(self.name, takes_tuple, self.fast, otherwise, *rules)
             for otherwise in (self.dispatch, elsewhere)
         )
-        self.apply_eager = (lambda *args: packed(*args[:count], args)) if is_packed else packed
+        self.apply_eager = (lambda *args: eager(*args[:count], args)) if takes_tuple else eager
         _C.set_function(self.direct, direct)
         # torch.func needs this form, whose call costs 15 us more.
-        self.transformed = function_named(
+        self.transform_function = function_named(
             self.name,
             forward=lambda *args: self(*args),
             setup_context=setup_context,
@@ -231,11 +233,11 @@ class Op:
             jvp=jvp_rule,
             generate_vmap_rule=True,
         )
-        self._register(given(backward), setup_context)
+        self._register(none_for_none(backward), setup_context)
 
     def _register(self, backward: Callable[..., Any], setup_context: Callable[..., None] | None = None) -> None:
         """Gives torch.ops' op a gradient."""
-        self.of_transform = within_transforms(self.raw, backward, setup_context)
+        self.transform_kernel = within_transforms(self.raw, backward, setup_context)
         torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
 
     def linear(self, adjoint: Callable[..., torch.Tensor]) -> None:
@@ -278,7 +280,7 @@ class Op:
                     raise NotImplementedError(
                         f"isobit::{self.name} has one derivative in forward mode: a second one wants reverse mode, jacrev(jacrev(f))"
                     )
-                return self.transformed.apply(*(_Whole(a) if isinstance(a, (list, tuple)) else a for a in args))
+                return self.transform_function.apply(*(_Whole(a) if isinstance(a, (list, tuple)) else a for a in args))
             return self.apply_eager(*args)
         except Exception:
             explain(self, args)

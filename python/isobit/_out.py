@@ -33,8 +33,8 @@ def check_out(name: str, out: Any, *inputs: Any) -> None:
 
 
 def _take(name: str, out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Copies the result to out. Raises where out is not what the result is, as the direct call does; without elements it
-    becomes so, as in torch."""
+    """Copies the result to out. Raises, as the direct call does, where type or shape differ; an out without elements is
+    resized, as in torch."""
     if out.dtype != y.dtype:
         raise ValueError(f"{name}: out is {out.dtype}; want {y.dtype}")
     if out.shape != y.shape:
@@ -50,7 +50,7 @@ def _take(name: str, out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def _overlaps(t: torch.Tensor) -> bool:
-    """Whether two indices may name one element: what plans say of their outputs."""
+    """Whether elements may share memory, by the rule that plans have for their outputs."""
     reach = 0
     for stride, extent in sorted(pair for pair in zip(t.stride(), t.shape, strict=True) if pair[1] > 1):
         if stride <= reach:
@@ -60,7 +60,7 @@ def _overlaps(t: torch.Tensor) -> bool:
 
 
 def _has_address(t: torch.Tensor) -> bool:
-    """Neither meta nor of a class whose elements are elsewhere or nowhere, as a fake tensor's."""
+    """Whether its elements are in its memory: not on meta, nor of a subclass, such as a fake tensor."""
     return type(t) in (torch.Tensor, torch.nn.Parameter) and not t.is_meta
 
 
@@ -78,8 +78,8 @@ def check_place(name: str, out: torch.Tensor) -> None:
 
 
 def _is_copied(out: torch.Tensor) -> bool:
-    """Whether plans do not write out as it lies: negative views, bytes of codes that do not follow one another, what
-    lies at an odd address, and what has no elements, maybe yet."""
+    """Whether out takes a copy, since plans do not write it as it lies: negative views, bytes of packed codes that are
+    not contiguous, odd addresses, and what has no elements yet."""
     if out.numel() == 0:
         return True
     apart = out.dtype == torch.uint8 and out.dim() > 0 and out.stride(-1) != 1

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ._explain import MAX_DIMS
+
 if TYPE_CHECKING:
     from ._op import Op
     from .ops._granularity import Granularity
 
 Dims = tuple[int | None, ...]
-MOST_DIMS = 8  # that a plan takes
 
 
 def register(op: Op, rule: Callable[..., Any] | None = None) -> None:
@@ -81,7 +82,7 @@ def vmap_elementwise(op: Op, granularity: Granularity, data: tuple[int, ...]) ->
         for i in batched:
             new[i] = front(args[i], in_dims[i], size)
         rank = new[data[0]].dim() - 1
-        if rank >= MOST_DIMS or not is_of_rank(granularity, rank, args[count]):
+        if rank >= MAX_DIMS or not is_of_rank(granularity, rank, args[count]):
             return None
         if granularity.axis and new[count] >= 0:
             new[count] += 1

@@ -21,14 +21,14 @@ from ._load import PACKED
 from ._op import OPS, Op
 from .ops._granularity import GRANULARITIES, Granularity
 
-# A letter for each dimension of the inputs, then of the outputs, as in einsum. Along one that every output has, a call
-# may be sharded; a large letter is never sharded. What has other dimensions comes from a function of their number.
+# A letter for each dimension of the inputs, then of the outputs, as in einsum. A call may be sharded along a letter that
+# every output has, unless it is a capital. Where the number of dimensions varies, a function of the inputs gives the text.
 _LETTERS: dict[str, str | Callable[..., str]] = {
     "matmul": lambda x, *_: "bmk,bkn,n->bmn" if x.ndim == 3 else "mk,kn,n->mn",
     "quantized_linear_codes": "mk,m,nk,n,n->mn",
     "weight_only_linear": "mk,nk,ng,ng,n->mn",
-    "embedding": lambda weight, indices: f"Vy,{_some(indices)}->{_some(indices)}y",
-    "embedding_backward": lambda grad, indices: f"{_some(indices)}y,{_some(indices)}->Vy",
+    "embedding": lambda weight, indices: f"Vy,{_letters_of(indices)}->{_letters_of(indices)}y",
+    "embedding_backward": lambda grad, indices: f"{_letters_of(indices)}y,{_letters_of(indices)}->Vy",
     "embedding_bag": "Vy,I,O,W->By,By",
     "embedding_bag_backward": "By,I,O,W,By->Vy",
     "grid_sample": lambda image, grid: _like_samples(image, grid, "input grid -> output"),
@@ -37,10 +37,11 @@ _LETTERS: dict[str, str | Callable[..., str]] = {
         image, grid, "output input grid input grid -> output input grid"
     ),
 }
-# What else is not of groups is told extents of the whole, as affine_grid, or sums over columns.
+# The ops of the quantize family: _of_groups. Other ops are not sharded: their attributes are extents of the whole, as
+# affine_grid's, or they sum over columns.
 
 
-def _some(t: Any) -> str:
+def _letters_of(t: Any) -> str:
     return ascii_lowercase[: t.ndim]
 
 
@@ -54,7 +55,7 @@ def _like_samples(image: Any, grid: Any, words: str) -> str:
 def _of_groups(op: Op, granularity: Granularity, args: tuple[Any, ...]) -> str:
     """The letters of arguments and results that are like the data or like its parameters."""
     attributes = args[len(op.signature.inputs) :]
-    data = _some(args[0])
+    data = _letters_of(args[0])
     if granularity.block:  # in which no shard may end: only where it has one element is that so for every length
         data = "".join(c if b == 1 else c.upper() for c, b in zip(data, attributes[0], strict=True))
     if granularity.group or any(a in PACKED for a in attributes if isinstance(a, torch.dtype)):

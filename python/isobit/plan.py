@@ -15,8 +15,11 @@ from ._explain import check_kinds, renamed, spell
 class Plan:
     """A problem made ready to run.
 
-    >>> plan = Plan("quantize_per_tensor x=f32[4] zero_point=none q=s8 qmin=-128 qmax=127")
-    >>> plan.run(x, scale, None, q)
+    >>> plan = isobit.Plan("quantize_per_tensor x=f32[2] zero_point=none q=s8 qmin=-128 qmax=127")
+    >>> codes = torch.empty(2, dtype=torch.int8)
+    >>> plan.run(torch.tensor([0.5, -9.0]), torch.tensor(0.25), None, codes)
+    >>> codes.tolist()
+    [2, -36]
 
     problem: its text; ``support()``, and OPS.md in the repository, say what there is. row: a row by name,
     such as "go", instead of the best. max_workspace: rows that need more bytes run on fewer threads, or

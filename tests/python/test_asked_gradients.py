@@ -4,6 +4,7 @@ import isobit
 import pytest
 import torch
 from kit import assert_same, draw
+from nn_models import INT8
 from torch.utils._python_dispatch import TorchDispatchMode
 
 ROWS, GRID = draw(128, 48), draw(2, 64, 64, 2, spread=0.8)
@@ -26,7 +27,6 @@ CASES = {
         (ROWS, draw(128, 48, seed=1), draw(128)),
     ),
 }
-INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
 LAYER = isobit.nn.prepare(torch.nn.Linear(48, 128), weight=INT8, activation={**INT8, "granularity": "per_token"})
 
 

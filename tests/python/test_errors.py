@@ -237,7 +237,7 @@ def test_only_names_are_renamed():
         raise NotImplementedError('\1quantize_per_channel\1: \1scale\1 is \1f32\1[2, 3], a scale of q, and "x" is f32')
 
     with pytest.raises(NotImplementedError) as raised:
-        op._speaking(raises, (X,))
+        op._renaming(raises, (X,))
     assert str(raised.value) == 'quantize_per_channel: scales is torch.float32[2, 3], a scale of q, and "x" is f32'
     with pytest.raises(ValueError) as raised:
         op.checked_run(X, S, Z, 0, -128, 127, torch.int8, "scale")

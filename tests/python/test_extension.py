@@ -25,22 +25,22 @@ def test_signatures_that_do_not_fit(name):
 @pytest.mark.parametrize("count", (0, 9))
 def test_calls_that_do_not_fit(count):
     op = isobit._op.OPS["quantize_per_tensor"]
-    for call in (op.run, op.fast, op.direct, op.turned, op.infer):
+    for call in (op.run, op.fast, op.direct, op.transposed, op.infer):
         with pytest.raises(TypeError, match=f"^quantize_per_tensor: {count} arguments came; want 7 to 8"):
             call(*[torch.ones(2)] * count)
 
 
-def test_a_matrix_that_comes_turned():
+def test_a_matrix_that_comes_transposed():
     op, x, w = isobit._op.OPS["matmul"], torch.randn(3, 5), torch.randn(14, 10)
-    for turned in (w[:7, :5], w[::2, ::2], w.t()[:7, :5], w[:0, :5], w[:7, :1].expand(7, 5)):
-        assert torch.equal(op.turned(x, turned, None), op.run(x, turned.t(), None))
-    assert torch.equal(op.turned(x[:, :0], w[:7, :0], None), torch.zeros(3, 7))
+    for matrix in (w[:7, :5], w[::2, ::2], w.t()[:7, :5], w[:0, :5], w[:7, :1].expand(7, 5)):
+        assert torch.equal(op.transposed(x, matrix, None), op.run(x, matrix.t(), None))
+    assert torch.equal(op.transposed(x[:, :0], w[:7, :0], None), torch.zeros(3, 7))
     for other in (w, w[0, :5], w[None, :7, :5], w[:7, :5].double(), 3, None):
-        assert op.turned(x, other, None) is NotImplemented
+        assert op.transposed(x, other, None) is NotImplemented
 
 
 @pytest.mark.parametrize("wanted", ((0,), (1,), (2,), (0, 1, 2)))
-def test_gradients_of_a_matrix_that_comes_turned(wanted):
+def test_gradients_of_a_matrix_that_comes_transposed(wanted):
     tensors = [torch.randn(3, 5), torch.randn(7, 5), torch.randn(7)]
     leaves = [tensors[i].requires_grad_() for i in wanted]
     y = isobit.linear(*tensors)

@@ -10,80 +10,101 @@ import torch
 from isobit.nn import FakeQuantize, LearnableFakeQuantize
 from kit import assert_same, draw
 
+of = FakeQuantize.from_config
+X = draw(5, 10)
 
-def test_from_config():
-    class PerGroup:
-        group_size = 4
 
-    class Config(SimpleNamespace):
-        @property
-        def is_symmetric(self):  # torchao's raises where it does not repeat mapping_type, group_size likewise
-            raise ValueError
+class PerGroup:
+    group_size = 4
 
-        group_size = is_symmetric
 
-    x = draw(5, 10)
-    config = Config(
-        dtype=SimpleNamespace(name="INT4"),
-        granularity=PerGroup(),
-        mapping_type=SimpleNamespace(name="SYMMETRIC"),
-        zero_point_domain=SimpleNamespace(name="INT"),
-        is_dynamic=True,
-        range_learning=False,
-    )
-    s, _ = isobit.choose_qparams_per_channel_group(x, 4, quant_min=-8, quant_max=7)
-    want = isobit.fake_quantize_per_channel_group_affine(x, s, None, -8, 7, 4)
-    of = FakeQuantize.from_config
-    assert_same(of(config)(x), want)
-    domain = SimpleNamespace(name="NONE")
-    for given in (
-        of(dtype="int4", group_size=4),
-        of({"dtype": "int4", "group_size": 4}),
-        of(SimpleNamespace(dtype="int4", group_size=4)),
-        of(dtype="int4", group_size=4, zero_point_domain=domain),
-    ):
-        assert_same(given(x), want)
-    assert_same(of(dtype="int4", granularity="per_group", group_size=4, is_symmetric=True)(x), want)
-    s, z = isobit.choose_qparams_per_token_asymmetric(x, torch.uint8)
+class PerRow:
+    def __init__(self, dim):
+        self.dim = dim
+
+
+class Config(SimpleNamespace):
+    """As torchao's, whose group_size and is_symmetric raise where they do not repeat the other fields."""
+
+    @property
+    def is_symmetric(self):
+        raise ValueError
+
+    group_size = is_symmetric
+
+
+CONFIG = Config(
+    dtype=SimpleNamespace(name="INT4"),
+    granularity=PerGroup(),
+    mapping_type=SimpleNamespace(name="SYMMETRIC"),
+    zero_point_domain=SimpleNamespace(name="INT"),
+    is_dynamic=True,
+    range_learning=False,
+)
+GROUPS = {"dtype": "int4", "group_size": 4}
+WAYS = {
+    "object": lambda: of(CONFIG),
+    "object without granularity": lambda: of(SimpleNamespace(**GROUPS)),
+    "keywords": lambda: of(**GROUPS),
+    "dict": lambda: of(GROUPS),
+    "domain NONE": lambda: of(**GROUPS, zero_point_domain=SimpleNamespace(name="NONE")),
+    "granularity by name": lambda: of(**GROUPS, granularity="per_group", is_symmetric=True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_configuration_comes_in_every_way(way):
+    s, _ = isobit.choose_qparams_per_channel_group(X, 4, quant_min=-8, quant_max=7)
+    assert_same(WAYS[way]()(X), isobit.fake_quantize_per_channel_group_affine(X, s, None, -8, 7, 4))
+
+
+def test_a_configuration_of_tokens():
+    s, z = isobit.choose_qparams_per_token_asymmetric(X, torch.uint8)
     fake = of(dtype=torch.uint8, granularity="per_token", mapping_type="asymmetric", zero_point_domain="int")
-    assert_same(fake(x), isobit.fake_quantize_per_token_affine(x, s, z, 0, 255))
-    assert_same(fake.eval()(x), fake.train()(x))
+    assert_same(fake(X), isobit.fake_quantize_per_token_affine(X, s, z, 0, 255))
+    assert_same(fake.eval()(X), fake.train()(X))
     # torchao's Int8DynActInt4WeightQATQuantizer has it so
     floats = of(dtype=torch.uint8, granularity="per_token", is_symmetric=False, zero_point_precision=torch.float32)
-    assert_same(floats(x), fake(x))
-    with pytest.raises(TypeError, match="config is a object; want torchao's Intx"):
-        of(object())
-    s = isobit.choose_qparams_per_token(x, torch.int8)[0].bfloat16()
+    assert_same(floats(X), fake(X))
+    s = isobit.choose_qparams_per_token(X, torch.int8)[0].bfloat16()
     fake = of(dtype=torch.int8, granularity="per_token", scale_precision=torch.bfloat16)
-    assert_same(fake(x), isobit.fake_quantize_per_token_affine(x, s, None, -128, 127))
+    assert_same(fake(X), isobit.fake_quantize_per_token_affine(X, s, None, -128, 127))
+    assert of(dtype="int4", granularity=PerRow(-1)).scheme.grouping.name == "per_token"
+
+
+def test_a_configuration_of_channels():
     fake = of(dtype=torch.int8, granularity="per_channel", is_symmetric=False, eps=1.0)
-    assert_same(
-        fake(x), isobit.fake_quantize_per_channel_affine(x, *fake.activation_post_process.choose(x), 0, -128, 127)
-    )
-    assert (fake.activation_post_process.choose(x)[0] >= 1).all()
-    fake = of(dtype=torch.float8_e4m3fn, granularity="per_tensor")
-    scale = x.abs().max() / 448
-    want = isobit.fake_quantize_per_tensor_affine(x, scale, None, -448, 448, code_dtype=torch.float8_e4m3fn)
-    assert_same(fake(x), want)
-    for bounds in ((0.5, 1.0), (None, 2.0), (40.0, None)):  # torchao's
-        fake = of(dtype=torch.float8_e4m3fn, granularity="per_token", hp_value_lb=bounds[0], hp_value_ub=bounds[1])
-        scale = x.abs().amax(-1, keepdim=True).clamp(*bounds) / 448
-        assert_same(fake.activation_post_process.choose(x)[0], scale)
-    assert "per_tensor_symmetric, granularity=per_token," in repr(fake)
+    s, z = fake.activation_post_process.choose(X)
+    assert_same(fake(X), isobit.fake_quantize_per_channel_affine(X, s, z, 0, -128, 127))
+    assert (s >= 1).all()
     assert of(dtype="int4", granularity="per_channel", is_symmetric=False).qscheme == torch.per_channel_affine
     assert "per_channel_symmetric, granularity=per_channel(0)," in repr(of(dtype="int4", granularity="per_channel"))
+
+
+def test_a_configuration_that_is_not_dynamic_keeps_the_first_batch():
     fake = of(dtype="uint2", granularity="per_channel", is_symmetric=False, is_dynamic=False)
     assert (fake.quant_min, fake.quant_max) == (0, 3)
-    first = fake(x)
-    fake(x * 5)
-    fake(x * torch.inf)
-    assert_same(fake(x), first)
+    first = fake(X)
+    fake(X * 5)
+    fake(X * torch.inf)
+    assert_same(fake(X), first)
 
-    class PerRow:
-        def __init__(self, dim):
-            self.dim = dim
 
-    assert of(dtype="int4", granularity=PerRow(-1)).scheme.grouping.name == "per_token"
+def test_a_configuration_of_8_bit_floats():
+    fake = of(dtype=torch.float8_e4m3fn, granularity="per_tensor")
+    scale = X.abs().max() / 448
+    want = isobit.fake_quantize_per_tensor_affine(X, scale, None, -448, 448, code_dtype=torch.float8_e4m3fn)
+    assert_same(fake(X), want)
+    for bounds in ((0.5, 1.0), (None, 2.0), (40.0, None)):  # torchao's
+        fake = of(dtype=torch.float8_e4m3fn, granularity="per_token", hp_value_lb=bounds[0], hp_value_ub=bounds[1])
+        scale = X.abs().amax(-1, keepdim=True).clamp(*bounds) / 448
+        assert_same(fake.activation_post_process.choose(X)[0], scale)
+    assert "per_tensor_symmetric, granularity=per_token," in repr(fake)
+
+
+def test_what_is_no_configuration():
+    with pytest.raises(TypeError, match="config is a object; want torchao's Intx"):
+        of(object())
     for message, bad in (
         (r"PerRow\(dim=0\); want dim=-1", {"granularity": PerRow(0)}),
         ("zero_point_domain is none; want INT", {"group_size": 4, "is_symmetric": False, "zero_point_domain": "none"}),

@@ -21,6 +21,7 @@ import gpu_report  # noqa: E402
 import gpu_steps  # noqa: E402
 import gpu_streams  # noqa: E402
 import gpu_times  # noqa: E402
+import gpu_values  # noqa: E402
 
 CASES = """
 # A comment, and a choice that is no valid problem.
@@ -49,7 +50,7 @@ def test_values(tmp_path, capsys):
 
 
 def test_a_difference_fails(tmp_path, monkeypatch):
-    place = gpu_check.place
+    place = gpu_values.place
 
     def wrong(value, device, layout):
         placed = place(value, device, layout)
@@ -59,7 +60,7 @@ def test_a_difference_fails(tmp_path, monkeypatch):
         return placed
 
     wrong.calls = 0
-    monkeypatch.setattr(gpu_check, "place", wrong)
+    monkeypatch.setattr(gpu_values, "place", wrong)
     code, report = run(tmp_path, "--only", "values")
     assert code == 1
     assert report["steps"]["values"]["result"].startswith("FAILED: different from the CPU: ['grid_sample: 2 of 2']")
@@ -72,7 +73,7 @@ def test_errors_do_not_end_a_step(tmp_path, monkeypatch):
             raise RuntimeError("the device is gone")
         return [], []
 
-    monkeypatch.setattr(gpu_check, "run_problem", fails)
+    monkeypatch.setattr(gpu_values, "run_problem", fails)
     programs = {"broken": (lambda x: x.no_such_method(), (torch.ones(2),)), **gpu_steps.PROGRAMS}
     monkeypatch.setattr(gpu_steps, "PROGRAMS", programs)
     code, report = run(tmp_path, "--only", "values,gradients")
@@ -171,7 +172,7 @@ def test_every_line_of_the_cases(tmp_path, monkeypatch):
     lines = (ROOT / "cuda/cases.txt").read_text().splitlines()
     some = []
     for line in lines:
-        texts = [] if line.startswith("#") else list(filter(is_valid, gpu_check.expand(line)))
+        texts = [] if line.startswith("#") else list(filter(is_valid, gpu_values.expand(line)))
         some += texts[:: len(texts) // 4 + 1] if all(map(is_small, texts)) else texts[:1]
     monkeypatch.setattr(sys.modules[__name__], "CASES", "\n".join(some))
     code, report = run(tmp_path, "--only", "values")

@@ -20,8 +20,7 @@ from isobit.nn import (
     prepare,
 )
 from kit import assert_same, draw
-
-INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
+from nn_models import INT8
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,15 @@ from isobit.nn import (
     FakeQuantize,
     HistogramObserver,
     LearnableFakeQuantize,
-    MinMaxObserver,
-    MovingAverageMinMaxObserver,
-    MSEObserver,
     PerChannelMinMaxObserver,
     prepare,
 )
 from kit import assert_same, draw
+from nn_models import OBSERVERS
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import parametrize
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-OBSERVERS = (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, HistogramObserver)
 each_observer = pytest.mark.parametrize("kind", OBSERVERS)
 CHANNELS = {"observer": PerChannelMinMaxObserver, "dtype": torch.qint8, "qscheme": torch.per_channel_symmetric}
 

@@ -9,10 +9,8 @@ import torch
 from isobit.nn import (
     FakeQuantize,
     FakeQuantizedEmbedding,
-    HistogramObserver,
     LearnableFakeQuantize,
     MinMaxObserver,
-    MovingAverageMinMaxObserver,
     MSEObserver,
     PerChannelMinMaxObserver,
     QuantizedLinear,
@@ -21,10 +19,7 @@ from isobit.nn import (
 )
 from isobit.nn._grouping import Grouping
 from kit import assert_same, draw
-
-INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
-TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
-OBSERVERS = (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, HistogramObserver)
+from nn_models import INT8, OBSERVERS, TOKENS
 
 
 @pytest.mark.parametrize("kind", (*OBSERVERS, PerChannelMinMaxObserver))

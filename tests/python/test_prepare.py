@@ -19,9 +19,8 @@ from isobit.nn import (
     prepare,
 )
 from kit import assert_same, draw
+from nn_models import INT8, TOKENS
 
-INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
-TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
 LEARNED = {"dtype": "int4", "group_size": 4, "range_learning": True, "is_dynamic": False}
 
 

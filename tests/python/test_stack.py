@@ -9,9 +9,7 @@ import torch
 import torch._dynamo.testing
 from isobit.nn import FakeQuantize, HistogramObserver, LearnableFakeQuantize, QuantizedLinear, convert, prepare
 from kit import assert_same, draw, python
-
-INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
-TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
+from nn_models import INT8, TOKENS
 
 
 @pytest.mark.parametrize("kind", ("quantized", "codes"))

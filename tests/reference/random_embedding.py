@@ -78,29 +78,22 @@ def embedding_renorm(d):
 
 
 def fill(d):
-    inputs = []
-    for name, direction, spec in d.arguments:
-        if direction == "out":
-            continue
-        if spec is None:
-            inputs.append(None)
-            continue
+    def value(name, spec):
         if name in ("offsets", "chosen"):
             n = math.prod(d.given("indices").shape)
             values = d.rng.integers(-(name == "chosen"), n + 1, spec.shape)
             if name == "offsets":
                 values = np.sort(values)
                 values[:1] = 0
-            inputs.append(d.stored(values, spec.dtype))
-            continue
+            return d.stored(values, spec.dtype)
         if name != "indices":
-            inputs.append(d.normal(spec.dtype, spec.shape))
-            continue
+            return d.normal(spec.dtype, spec.shape)
         rows = next(s for n, _, s in d.arguments if n in ("weight", "grad_weight")).shape[0]
         wild = d.op.endswith("_backward") or d.values.get("bounds") == "skip"
         low, high = (-2, rows + 2) if wild else (0, rows)
-        inputs.append(d.stored(d.rng.integers(low, high, spec.shape), spec.dtype))
-    return inputs
+        return d.stored(d.rng.integers(low, high, spec.shape), spec.dtype)
+
+    return d.each_input(value)
 
 
 PLAIN = {

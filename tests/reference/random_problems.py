@@ -1,6 +1,7 @@
 """Random problems with their inputs, for comparing an implementation with the reference."""
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -87,6 +88,11 @@ class Draw:
         size = 10.0 ** self.rng.integers(-3, 3) if size is None else size
         return self.stored(self.salted(self.rng.standard_normal(shape) * size), dtype)
 
+    def each_input(self, value):
+        """value(name, spec) of each input; None of one that is absent."""
+        inputs = ((name, spec) for name, direction, spec in self.arguments if direction != "out")
+        return [None if spec is None else value(name, spec) for name, spec in inputs]
+
     def given(self, name):
         return next(spec for n, _, spec in self.arguments if n == name)
 
@@ -142,24 +148,19 @@ def grid_sample_double_backward(d):
 
 def fill_sampling(d):
     sizes = d.given("input").shape[:1:-1]
-    inputs = []
-    for name, direction, spec in d.arguments:
-        if direction == "out":
-            continue
-        if spec is None:
-            inputs.append(None)
-            continue
+
+    def value(name, spec):
         if name != "grid":
-            inputs.append(d.normal(spec.dtype, spec.shape))
-            continue
+            return d.normal(spec.dtype, spec.shape)
         values = d.rng.uniform(-1.6, 1.6, spec.shape) * d.one_of(0.5, 1, 1, 3)
         for axis, size in enumerate(sizes):
             at = d.rng.integers(-4, 4 * size + 4, spec.shape[:-1]) / 4
             exact = at * 2 / max(size - 1, 1) - 1 if d.values["align_corners"] else (2 * at + 1) / size - 1
             pick = d.rng.random(spec.shape[:-1]) < 0.3
             values[..., axis] = np.where(pick, exact, values[..., axis])
-        inputs.append(d.stored(d.salted(values), spec.dtype))
-    return inputs
+        return d.stored(d.salted(values), spec.dtype)
+
+    return d.each_input(value)
 
 
 def affine_sizes(d):
@@ -180,7 +181,7 @@ def affine_grid_backward(d):
 
 
 def fill_plain(d):
-    return [d.normal(s.dtype, s.shape) for _, direction, s in d.arguments if direction == "in"]
+    return d.each_input(lambda _, spec: d.normal(spec.dtype, spec.shape))
 
 
 # Linear
@@ -214,17 +215,9 @@ def matmul(d):
 
 
 def fill_linear(d):
-    inputs = []
-    for _, direction, spec in d.arguments:
-        if direction == "out":
-            continue
-        if spec is None:
-            inputs.append(None)
-        elif spec.dtype not in FLOATS:
-            inputs.append(codes(d, spec.dtype, spec.shape))
-        else:
-            inputs.append(d.normal(spec.dtype, spec.shape))
-    return inputs
+    return d.each_input(
+        lambda _, spec: (d.normal if spec.dtype in FLOATS else partial(codes, d))(spec.dtype, spec.shape)
+    )
 
 
 PLAIN = {

@@ -10,25 +10,9 @@ import (
 	"log"
 	"os"
 
-	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/examples/serving"
 	"github.com/isobit-ml/isobit/tensor"
 )
-
-// must returns v, or ends the program with the error.
-func must[T any](v T, err error) T {
-	if err != nil {
-		log.Fatal(err)
-	}
-	return v
-}
-
-// run selects the plan for a problem and runs it on tensors.
-func run(problem string, args ...tensor.View) {
-	plan := must(plans.Select(0, must(plans.Parse(problem)), plans.Preference{}))
-	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), args); err != nil {
-		log.Fatal(err)
-	}
-}
 
 // linear is a quantized linear layer.
 type linear struct{ weight, scale, bias tensor.View }
@@ -37,8 +21,8 @@ type linear struct{ weight, scale, bias tensor.View }
 func (l linear) apply(x tensor.View) tensor.View {
 	n, out := x.Shape[0], l.weight.Shape[0]
 	codes, scale, y := tensor.New(tensor.S8, x.Shape...), tensor.New(tensor.F32, n), tensor.New(tensor.F32, n, out)
-	run(fmt.Sprintf("dynamic_quantize_per_token x=%v q=s8 qmin=-127 qmax=127", &x), x, codes, scale, tensor.View{})
-	run(fmt.Sprintf("quantized_linear x=%v weight=%v", &codes, &l.weight), codes, scale, l.weight, l.scale, l.bias, y)
+	serving.Run(fmt.Sprintf("dynamic_quantize_per_token x=%v q=s8 qmin=-127 qmax=127", &x), x, codes, scale, tensor.View{})
+	serving.Run(fmt.Sprintf("quantized_linear x=%v weight=%v", &codes, &l.weight), codes, scale, l.weight, l.scale, l.bias, y)
 	return y
 }
 
@@ -62,16 +46,16 @@ type digitNet struct {
 	locate, classify []linear
 }
 
-func load(file *safeTensors) digitNet {
+func load(f serving.File) digitNet {
 	layer := func(name string) linear {
 		return linear{
-			must(file.get(name+".weight_codes", tensor.S8)),
-			must(file.get(name+".weight_scale", tensor.F32)),
-			must(file.get(name+".bias", tensor.F32)),
+			f.Get(name+".weight_codes", tensor.S8, 2),
+			f.Get(name+".weight_scale", tensor.F32, 1),
+			f.Get(name+".bias", tensor.F32, 1),
 		}
 	}
 	return digitNet{
-		must(file.get("embedding", tensor.F32)),
+		f.Get("embedding", tensor.F32, 2),
 		[]linear{layer("locate.0"), layer("locate.1"), layer("locate.2")},
 		[]linear{layer("classify.0"), layer("classify.1")},
 	}
@@ -81,17 +65,17 @@ func load(file *safeTensors) digitNet {
 func (net *digitNet) logits(canvases tensor.View) tensor.View {
 	n, size, c := canvases.Shape[0], canvases.Shape[1], net.embedding.Shape[1]
 	features := tensor.New(tensor.F32, n, size, size, c)
-	run(fmt.Sprintf("embedding weight=%v indices=%v", &net.embedding, &canvases), net.embedding, canvases, features)
+	serving.Run(fmt.Sprintf("embedding weight=%v indices=%v", &net.embedding, &canvases), net.embedding, canvases, features)
 
 	theta := chain(reshape(features, n, size*size*c), net.locate)
 	theta = reshape(theta, n, 2, 3)
 	grid := tensor.New(tensor.F32, n, size, size, 2)
-	run(fmt.Sprintf("affine_grid theta=%v grid=%v", &theta, &grid), theta, grid)
+	serving.Run(fmt.Sprintf("affine_grid theta=%v grid=%v", &theta, &grid), theta, grid)
 
 	// Channels come last in memory; strides show them to grid_sample as it wants them.
 	input, image := features, tensor.New(tensor.F32, n, c, size, size)
 	input.Shape, input.Strides = image.Shape, []int64{size * size * c, 1, size * c, c}
-	run(fmt.Sprintf("grid_sample input=%v grid=%v", &input, &grid), input, grid, image)
+	serving.Run(fmt.Sprintf("grid_sample input=%v grid=%v", &input, &grid), input, grid, image)
 
 	return chain(reshape(image, n, c*size*size), net.classify)
 }
@@ -124,14 +108,14 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: serve model.safetensors held_out.safetensors")
 	}
-	net := load(must(open(os.Args[1])))
-	heldOut := must(open(os.Args[2]))
-	canvases := must(heldOut.get("canvases", tensor.U8))
+	net := load(serving.Open(os.Args[1]))
+	heldOut := serving.Open(os.Args[2])
+	canvases := heldOut.Get("canvases", tensor.U8, 3)
 	indices := tensor.New(tensor.I32, canvases.Shape...) // an embedding takes i32 or i64
 	for i, v := range tensor.Slice[uint8](canvases) {
 		tensor.Slice[int32](indices)[i] = int32(v)
 	}
 	logits := net.logits(indices)
-	fmt.Printf("accuracy %.4f\n", accuracy(logits, must(heldOut.get("labels", tensor.I64))))
+	fmt.Printf("accuracy %.4f\n", accuracy(logits, heldOut.Get("labels", tensor.I64, 1)))
 	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.LittleEndian(logits)))
 }

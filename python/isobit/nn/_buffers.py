@@ -14,9 +14,9 @@ def has_value(x: Tensor) -> bool:
     return not (x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x))
 
 
-def kept(module: torch.nn.Module, name: str) -> Any:
-    """module.name of a buffer or a module within: Module.__getattr__ comes after a look-up that failed, which takes ten
-    times as long as these."""
+def member(module: torch.nn.Module, name: str) -> Any:
+    """module.name, of a buffer or a submodule, in a tenth of the time that Module.__getattr__ takes: Python calls that only
+    after its own look-up has failed."""
     found: Any = module._buffers.get(name)
     if found is None:
         found = module._modules.get(name)
@@ -64,7 +64,7 @@ def _assign(module: torch.nn.Module, name: str, now: Tensor, value: Tensor) -> N
 
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
     """Writes a buffer in place, or anew where its shape or its type comes with the data."""
-    buffer, compiling = kept(module, name), torch.compiler.is_compiling()
+    buffer, compiling = member(module, name), torch.compiler.is_compiling()
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     if not compiling and wrapped(value) and not wrapped(buffer):
         owner = type(module).__name__

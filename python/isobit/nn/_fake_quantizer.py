@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from .._explain import check_dense, check_floats
-from .._vmap import MOST_DIMS
+from .._explain import MAX_DIMS, check_dense, check_floats
 from ._buffers import FollowsData, has_value, version_of, write
 from ._hooks import has_forward_hooks, note
 from ._scheme import Scheme
@@ -88,8 +87,8 @@ def check_input(module: torch.nn.Module, x: Any) -> None:
     owner = type(module).__name__
     check_dense(owner, input=x)
     check_floats(owner, input=x)
-    if x.dim() > MOST_DIMS:
-        raise ValueError(f"{owner}: input has {x.dim()} dimensions; want at most {MOST_DIMS}")
+    if x.dim() > MAX_DIMS:
+        raise ValueError(f"{owner}: input has {x.dim()} dimensions; want at most {MAX_DIMS}")
 
 
 def check_features(module: torch.nn.Module, x: Any, features: int) -> None:

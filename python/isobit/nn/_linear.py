@@ -120,12 +120,12 @@ def served_linear(
         rows = parameters.reshape(1, 1).expand(n, 1) if per_tensor else parameters.reshape(n, groups)
         return rows if columns else rows[:, :0]
 
-    kept = scheme.kept_zero_point(zero_point)
+    zero_point = scheme.zero_point_if_any(zero_point)
     return weight_only_linear(
         x.values(),
         codes,
         of_groups(scale),
-        None if kept is None else of_groups(kept),
+        None if zero_point is None else of_groups(zero_point),
         bias,
         group_size=size or max(columns, 1),
         dtype=scheme.dtype,
@@ -189,7 +189,7 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     assert fixed.scheme is not None and fixed.scale is not None
     # Codes that end here are not packed.
     narrow = kind == "integer" or fixed.scheme.dtype in PACKED
-    scheme = fixed.scheme.kept_as(torch.int8 if narrow else None)
+    scheme = fixed.scheme.with_dtype(torch.int8 if narrow else None)
     values = x.values() if kind == "codes" else None
     plain = (x if values is None else Operand(values)).detached()
     codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)

@@ -55,7 +55,7 @@ def quotient(x: Tensor, number: float) -> Tensor:
 
 
 def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype, int, int]:
-    """What codes of a dtype are kept as, and their range. Dtypes are torch's (quint8, int8, int4, float8_e4m3fn),
+    """The dtype that codes are stored in, and their range. Dtypes are torch's (quint8, int8, int4, float8_e4m3fn),
     torchao's enumeration, or names."""
     text = str(getattr(dtype, "name", dtype)).lower().removeprefix("torch.")
     for float8 in FLOAT8:
@@ -67,8 +67,8 @@ def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype,
         raise ValueError(f"{owner}: {name} is {dtype}; want an integer of 1 to 8 bits, or an 8-bit float of torch's")
     unsigned, bits = bool(match[1]), int(match[2])
     packed = getattr(torch, "uint4" if unsigned else "int4", None) if bits == 4 else None
-    kept = packed if packed is not None else torch.uint8 if unsigned else torch.int8
-    return kept, *((0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1))
+    stored = packed if packed is not None else torch.uint8 if unsigned else torch.int8
+    return stored, *((0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Scheme:
     eps: float = 0.0  # no scale is chosen below it
     scale_dtype: torch.dtype | None = None
     rounding: str = "nearest"
-    size: tuple[float | None, float | None] = (None, None)  # the bounds of the max|x| that a scale is chosen from
+    magnitude: tuple[float | None, float | None] = (None, None)  # bounds of the max|x| that a scale is chosen from
 
     def check(self, owner: str, low: int, high: int) -> Scheme:
         """This scheme, if its codes lie in [low, high] and parameters can be chosen for them."""
@@ -99,9 +99,11 @@ class Scheme:
             raise ValueError(f"{owner}: quant_min and quant_max are {least} and {most}; want 0 between them")
         if self.symmetric and most <= self.middle:
             raise ValueError(f"{owner}: no code above {self.middle} in {least} to {most}; want symmetric=False")
-        if self._bounds_size() and not self.symmetric:
+        if self._bounds_magnitude() and not self.symmetric:
             raise ValueError(f"{owner}: hp_value_lb and hp_value_ub want a symmetric scheme")
-        small, large = (other if bound is None else bound for bound, other in zip(self.size, (0, inf), strict=True))
+        small, large = (
+            other if bound is None else bound for bound, other in zip(self.magnitude, (0, inf), strict=True)
+        )
         if not 0 <= small <= large:
             raise ValueError(f"{owner}: want 0 <= hp_value_lb <= hp_value_ub, not {small} and {large}")
         if self.dtype in FLOAT8 and not self.symmetric:
@@ -127,22 +129,22 @@ class Scheme:
         """Whether the zero point is 0 always."""
         return self.symmetric and self.middle == 0
 
-    def _bounds_size(self) -> bool:
-        return self.size != (None, None)
+    def _bounds_magnitude(self) -> bool:
+        return self.magnitude != (None, None)
 
-    def kept_as(self, dtype: torch.dtype | None) -> Scheme:
+    def with_dtype(self, dtype: torch.dtype | None) -> Scheme:
         return self if dtype is None else replace(self, dtype=dtype)
 
-    def grouped_as(self, grouping: Grouping) -> Scheme:
+    def with_grouping(self, grouping: Grouping) -> Scheme:
         return replace(self, grouping=grouping)
 
-    def kept_zero_point(self, zero_point: Tensor | None) -> Tensor | None:
+    def zero_point_if_any(self, zero_point: Tensor | None) -> Tensor | None:
         """The zero point, or None where it is 0 always."""
         return None if self.centred else zero_point
 
     def integer_zero_point(self, zero_point: Tensor | None) -> Tensor | None:
         """A learned zero point as quantize uses it: ``clamp(rint(zp))``, a NaN counting as 0. int32."""
-        zero_point = self.kept_zero_point(zero_point)
+        zero_point = self.zero_point_if_any(zero_point)
         if zero_point is None or not zero_point.is_floating_point():
             return None if zero_point is None else zero_point.detach().to(torch.int32)
         whole = zero_point.detach().nan_to_num(0.0, float("inf"), float("-inf")).round()
@@ -150,15 +152,15 @@ class Scheme:
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A scale and an int32 zero point for x: those of choose_qparams, but for eps and a middle."""
-        if (self.eps > 0 or self._bounds_size()) and not (empty := is_empty(x)):
+        if (self.eps > 0 or self._bounds_magnitude()) and not (empty := is_empty(x)):
             return self.choose_for_range(*self.grouping.extremes(x if empty is False else self.grouping.with_zeros(x)))
         before, after = self.grouping.arguments()
         return self._finish(*self._chosen(self.grouping.name, x, *before, *after))
 
     def choose_for_range(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """The same for values from low to high."""
-        if self._bounds_size():
-            high = torch.maximum(-low, high).clamp(*self.size)
+        if self._bounds_magnitude():
+            high = torch.maximum(-low, high).clamp(*self.magnitude)
             low = -high
         scale, zero_point = self._chosen("per_token", torch.stack([low, high], -1))
         scale, zero_point = scale.squeeze(-1), zero_point.squeeze(-1)
@@ -184,25 +186,25 @@ class Scheme:
 
     def fake_quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor | None, grad_factor: float = 1.0) -> Tensor:
         before, after = self.grouping.arguments()
-        zero_point = self.kept_zero_point(zero_point)
+        zero_point = self.zero_point_if_any(zero_point)
         bounds = (*before, self.quant_min, self.quant_max, *after)
         function = _FAKE_QUANTIZE[self.grouping.name]
         keywords = {"grad_factor": grad_factor, "rounding": self.rounding, "code_dtype": self.code_dtype}
         return function(x, scale, zero_point, *bounds, **keywords)
 
     def quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: torch.dtype | None = None) -> Tensor:
-        """Codes, kept as the scheme says or as dtype."""
+        """Codes, stored in dtype, or else as the scheme says."""
         before, after = self.grouping.arguments()
-        zero_point = self.kept_zero_point(zero_point)
-        kept = (*before, self.quant_min, self.quant_max, dtype or self.dtype, *after)
-        return _QUANTIZE[self.grouping.name](x, scale, zero_point, *kept, rounding=self.rounding)
+        zero_point = self.zero_point_if_any(zero_point)
+        rest = (*before, self.quant_min, self.quant_max, dtype or self.dtype, *after)
+        return _QUANTIZE[self.grouping.name](x, scale, zero_point, *rest, rounding=self.rounding)
 
     def dequantize(
         self, codes: Tensor, scale: Tensor, zero_point: Tensor | None, out_dtype: torch.dtype, last_dim: int
     ) -> Tensor:
         before, after = self.grouping.arguments()
-        zero_point = self.kept_zero_point(zero_point)
-        kept = (*before, self.quant_min, self.quant_max, self.dtype, *after)
+        zero_point = self.zero_point_if_any(zero_point)
+        rest = (*before, self.quant_min, self.quant_max, self.dtype, *after)
         name = "output_dtype" if self.grouping.name in ("per_token", "per_channel_group") else "out_dtype"
         odd = {"last_dim": last_dim} if self.dtype in PACKED else {}
-        return _DEQUANTIZE[self.grouping.name](codes, scale, zero_point, *kept, **{name: out_dtype}, **odd)
+        return _DEQUANTIZE[self.grouping.name](codes, scale, zero_point, *rest, **{name: out_dtype}, **odd)

@@ -70,9 +70,9 @@ def refuse_other_codes(
         errors.append(f"dtype mismatch for {prefix}{name}: the state has {saved.dtype}; want {buffer.dtype}.")
     else:
         return
-    for key, kept in module._buffers.items():
+    for key, own in module._buffers.items():
         if prefix + key in state_dict:
-            state_dict[prefix + key] = kept
+            state_dict[prefix + key] = own
 
 
 def _are_alike(a: torch.dtype, b: torch.dtype) -> bool:

@@ -26,38 +26,39 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     trained or not. RuntimeError, as for a wrong shape, where its codes have another dtype, or, as far as the state has
     metadata (torch.save and torch.load keep it), stand for other values: other bounds, groups or float8.
 
-    Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm),
-    or has other values by a forward hook of its fake-quantizer, which is called once more for it; and TypeError for one with a forward that its served form would not have, that torch.compile wraps, or that
+    Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm), or
+    changes its values after they were fake-quantized (such a forward hook is called once more to see);
+    TypeError for a part with a forward that its served form would not have, that torch.compile wraps, or that
     fully_shard split."""
     check_module("convert", module)
     check_kinds("convert", "b", inplace=inplace)
     for part in module.modules():
-        if not hasattr(type(part), "served"):
-            continue
-        owner = type(part).__name__
-        # A forward of a subclass, beside the served form of its base.
-        forward, served = (
-            next(i for i, c in enumerate(type(part).__mro__) if n in vars(c)) for n in ("forward", "served")
-        )
-        if forward < served or "forward" in vars(part):
-            raise TypeError(f"convert: a {owner} has a forward of its own; want a served() of its own, too")
-        if "weight" in vars(part):
-            raise ValueError(
-                f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning"
-            )
-        for name, parameter in part.named_parameters():
-            if hasattr(parameter, "full_tensor"):
-                raise TypeError(
-                    f"convert: the {name} of a {owner} is a DTensor; want the model without fully_shard, with the state "
-                    "that get_model_state_dict gives with full_state_dict=True"
-                )
-        if _is_changed(part):
-            raise ValueError(
-                f"convert: a forward hook of a {owner}'s weight_fake_quantizer changes what comes of the weight; want it removed"
-            )
+        if hasattr(type(part), "served"):
+            _check_part(part)
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
     return _convert(module.eval(), {})
+
+
+def _check_part(part: torch.nn.Module) -> None:
+    """Raises where a part's served form would not compute what it does."""
+    owner = type(part).__name__
+    # A forward of a subclass, beside the served form of its base.
+    forward, served = (next(i for i, c in enumerate(type(part).__mro__) if n in vars(c)) for n in ("forward", "served"))
+    if forward < served or "forward" in vars(part):
+        raise TypeError(f"convert: a {owner} has a forward of its own; want a served() of its own, too")
+    if "weight" in vars(part):
+        raise ValueError(f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning")
+    for name, parameter in part.named_parameters():
+        if hasattr(parameter, "full_tensor"):
+            raise TypeError(
+                f"convert: the {name} of a {owner} is a DTensor; want the model without fully_shard, with the state "
+                "that get_model_state_dict gives with full_state_dict=True"
+            )
+    if _is_changed(part):
+        raise ValueError(
+            f"convert: a forward hook of a {owner}'s weight_fake_quantizer changes what comes of the weight; want it removed"
+        )
 
 
 def _is_changed(layer: torch.nn.Module) -> bool:

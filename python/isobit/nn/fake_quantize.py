@@ -13,7 +13,7 @@ from torch import Tensor
 from .._explain import check_kinds
 from .._transforms import is_empty, is_recomputed, wants_derivative
 from . import torchao_config
-from ._buffers import has_value, kept, set_buffer, set_flag
+from ._buffers import has_value, member, set_buffer, set_flag
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping
 from ._scheme import Scheme, code_type
@@ -28,7 +28,7 @@ def scheme_of(observer: Any) -> Scheme:
     if isinstance(observer, MinMaxObserver):
         return observer.scheme
     try:
-        kept, low, high = code_type("FakeQuantize", observer.dtype)
+        stored, low, high = code_type("FakeQuantize", observer.dtype)
         axis = observer.ch_axis if observer.qscheme in PER_CHANNEL else None
         bounds = int(observer.quant_min), int(observer.quant_max)
         symmetric = observer.qscheme in SYMMETRIC
@@ -42,7 +42,7 @@ def scheme_of(observer: Any) -> Scheme:
             f"torch.ao's dtype, qscheme, quant_min, quant_max and calculate_qparams ({missing})"
         ) from None
     grouping = Grouping() if axis is None else Grouping("per_channel", axis)
-    return Scheme(grouping, *bounds, kept, symmetric).check("FakeQuantize", low, high)
+    return Scheme(grouping, *bounds, stored, symmetric).check("FakeQuantize", low, high)
 
 
 class FakeQuantize(FakeQuantizer):
@@ -157,7 +157,7 @@ class FakeQuantize(FakeQuantizer):
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """The observer's scale and zero point, as the module keeps them."""
-        scale, zero_point = kept(self, "activation_post_process").calculate_qparams()
+        scale, zero_point = member(self, "activation_post_process").calculate_qparams()
         if zero_point.dtype != torch.int32:
             zero_point = zero_point.to(torch.int32)
         scale, zero_point = (t if t.dim() else t.reshape(1) for t in (scale, zero_point))
@@ -167,7 +167,7 @@ class FakeQuantize(FakeQuantizer):
         """Shows x to the observer, unless it saw it, and takes over its parameters."""
         if is_recomputed():
             return self.calculate_qparams()
-        kept(self, "activation_post_process")(x.detach())
+        member(self, "activation_post_process")(x.detach())
         return self.take_parameters()
 
     def take_parameters(self) -> tuple[Tensor, Tensor]:
@@ -186,7 +186,7 @@ class FakeQuantize(FakeQuantizer):
             return Parameters(*self.observe(x))
         if not self._has_observed and not is_empty(x):
             self._look()
-        scale, zero_point = kept(self, "scale"), kept(self, "zero_point")
+        scale, zero_point = member(self, "scale"), member(self, "zero_point")
         shape = None if self._has_observed and scale.numel() else self.scheme.grouping.parameter_shape(x.shape)
         if shape is not None and math.prod(shape) != scale.numel():  # not known yet, or of another weight it is for
             return Parameters(scale.new_ones(shape), zero_point.new_full(shape, self.scheme.middle))

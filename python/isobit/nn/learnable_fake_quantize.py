@@ -84,15 +84,34 @@ class LearnableFakeQuantize(FakeQuantizer):
         grouping = Grouping.of(owner, None if channels is None else ch_axis, group_size, block_size)
         if shape is None and (group_size is not None or block_size is not None):
             raise ValueError(f"{owner}: group_size and block_size want shape, that of what is quantized")
-        if shape is None or channels is not None:
-            parameters = [1 if channels is None else channels]
-        else:
-            parameters = grouping.parameter_shape(shape) or [1]
         centred = not learn_zero_point and quant_min < 0
         if start == "min_max" and not centred and not learn_zero_point:
             raise ValueError(f"{owner}: start='min_max' of unsigned codes wants learn_zero_point=True")
-        kept = _kept(quant_min, quant_max, dtype)
-        self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, eps, rounding=rounding)
+        stored = _stored_dtype(quant_min, quant_max, dtype)
+        self.scheme = Scheme(grouping, quant_min, quant_max, stored, centred, eps, rounding=rounding)
+        self._check_given(learn_zero_point, qscheme, is_dynamic)
+        self.channels = channels
+        self.ch_axis = ch_axis
+        self.dtype = stored if dtype is None else dtype
+        self.start = start
+        extents = [1]
+        if channels is not None:
+            extents = [channels]
+        elif shape is not None:
+            extents = grouping.parameter_shape(shape) or [1]
+        scale = torch.ones(extents, dtype=torch.float32, device=device)
+        if learn_scale:
+            self.scale = torch.nn.Parameter(scale)
+        else:
+            self.register_buffer("scale", scale)
+        self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
+        # Not a bool: averages of models subtract buffers.
+        self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8, device=device))
+        self._on["initialized"] = False
+
+    def _check_given(self, learn_zero_point: bool, qscheme: torch.qscheme | None, is_dynamic: bool) -> None:
+        """Raises where an argument says otherwise than the scheme that the others make."""
+        owner = type(self).__name__
         if self.scheme.code_dtype is not None and learn_zero_point:
             raise ValueError(f"{owner}: 8-bit float codes have a scale only; want learn_zero_point=False")
         if qscheme not in (None, self.qscheme):
@@ -103,19 +122,6 @@ class LearnableFakeQuantize(FakeQuantizer):
             raise ValueError(
                 f"{owner}: is_dynamic is True; want False, as parameters that are learned belong to no batch"
             )
-        self.channels = channels
-        self.ch_axis = ch_axis
-        self.dtype = kept if dtype is None else dtype
-        self.start = start
-        scale = torch.ones(parameters, dtype=torch.float32, device=device)
-        if learn_scale:
-            self.scale = torch.nn.Parameter(scale)
-        else:
-            self.register_buffer("scale", scale)
-        self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
-        # Not a bool: averages of models subtract buffers.
-        self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8, device=device))
-        self._on["initialized"] = False
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -161,8 +167,8 @@ class LearnableFakeQuantize(FakeQuantizer):
         empty = None
         if is_empty(x) is None:  # compiled code computes a start of each batch: the first that has elements counts
             empty = torch.full((), x.numel(), device=x.device) == 0
-            kept = empty | self.initialized.bool()
-            start = {name: torch.where(kept, getattr(self, name), value) for name, value in start.items()}
+            stays = empty | self.initialized.bool()
+            start = {name: torch.where(stays, getattr(self, name), value) for name, value in start.items()}
         for name, value in start.items():
             assign(self, name, value)
         if empty is not None:
@@ -285,12 +291,12 @@ def _warn_replicas(x: Tensor) -> None:
         )
 
 
-def _kept(low: int, high: int, dtype: Any) -> torch.dtype | None:
-    """What codes from low to high are kept as; None where no type holds them."""
+def _stored_dtype(low: int, high: int, dtype: Any) -> torch.dtype | None:
+    """The dtype that codes from low to high are stored in; None where no type holds them."""
     for candidate in (torch.int8, torch.uint8) if dtype is None else (dtype,):
-        kept, least, most = code_type("LearnableFakeQuantize", candidate)
+        stored, least, most = code_type("LearnableFakeQuantize", candidate)
         if least <= low and high <= most:
-            return kept
+            return stored
     if dtype is None:
         return None
     raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from .._transforms import number
-from ._buffers import kept
+from ._buffers import member
 from .observers import EPS, MinMaxObserver
 
 
@@ -36,7 +36,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         self.averaging_constant = averaging_constant
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        c, least, most = self.averaging_constant, kept(self, "min_val"), kept(self, "max_val")
+        c, least, most = self.averaging_constant, member(self, "min_val"), member(self, "max_val")
         if c == 0:  # not even by an infinity, which times 0 is a NaN
             return least, most
         down, up = low - least, high - most

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._explain import FLOATS, check_kinds
 from .._transforms import holds_nowhere, is_empty, is_recomputed
-from ._buffers import FollowsData, has_value, kept, set_buffer, set_flag
+from ._buffers import FollowsData, has_value, member, set_buffer, set_flag
 from ._fake_quantizer import Partial, check_input, leaf, taken_for
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type
@@ -21,7 +21,7 @@ SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
 EPS = torch.finfo(torch.float32).eps
-MOST = torch.finfo(torch.float32).max
+LARGEST = torch.finfo(torch.float32).max
 
 
 def is_new(observer: torch.nn.Module) -> bool:
@@ -95,7 +95,7 @@ class MinMaxObserver(FollowsData):
             raise ValueError(f"{owner}: scale_dtype is {scale_dtype!r}; want one of {', '.join(map(str, FLOATS))}")
         if qscheme not in KNOWN:
             raise ValueError(f"{owner}: qscheme is {qscheme}; want one of {', '.join(map(str, KNOWN))}")
-        kept, low, high = code_type(owner, dtype)
+        stored, low, high = code_type(owner, dtype)
         bounds = low if quant_min is None else quant_min, high if quant_max is None else quant_max
         least, most = (b // 2 if reduce_range else b for b in bounds)
         if grouping is None:
@@ -109,7 +109,7 @@ class MinMaxObserver(FollowsData):
             grouping,
             least,
             most,
-            kept,
+            stored,
             qscheme in SYMMETRIC,
             eps,
             scale_dtype,
@@ -141,7 +141,7 @@ class MinMaxObserver(FollowsData):
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """What was seen, with the range of a new batch."""
-        return torch.minimum(kept(self, "min_val"), low), torch.maximum(kept(self, "max_val"), high)
+        return torch.minimum(member(self, "min_val"), low), torch.maximum(member(self, "max_val"), high)
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Scale and zero point of x alone."""
@@ -149,7 +149,7 @@ class MinMaxObserver(FollowsData):
 
     def is_new(self) -> bool:
         """Whether nothing was seen. On a GPU it waits, until something was."""
-        if kept(self, "min_val").numel() == 0:  # also where it was emptied by hand
+        if member(self, "min_val").numel() == 0:  # also where it was emptied by hand
             self._has_seen = False
         elif not self._has_seen and not torch.compiler.is_compiling():
             self._has_seen = has_value(self.min_val) and not is_new(self)
@@ -177,8 +177,8 @@ class MinMaxObserver(FollowsData):
             shape = self._said()
         if shape is None:
             shape = () if self.scheme.grouping.name == "per_tensor" else (0,)
-        self.min_val = self.min_val.new_full(shape, MOST, dtype=torch.float32)
-        self.max_val = self.max_val.new_full(shape, -MOST, dtype=torch.float32)
+        self.min_val = self.min_val.new_full(shape, LARGEST, dtype=torch.float32)
+        self.max_val = self.max_val.new_full(shape, -LARGEST, dtype=torch.float32)
         self._has_seen = False
 
     def forward(self, x: Tensor) -> Tensor:
@@ -192,7 +192,7 @@ class MinMaxObserver(FollowsData):
         if empty:
             return
         low, high = self.extremes(x.detach())  # rather than under no_grad, which torch.export cannot save
-        least, most = kept(self, "min_val"), kept(self, "max_val")
+        least, most = member(self, "min_val"), member(self, "max_val")
         nothing = low > high if empty is None else None  # compiled code finds out whether anything came
         if low.shape == least.shape:
             new = least > most  # the range of nothing, whoever wrote it
@@ -208,7 +208,7 @@ class MinMaxObserver(FollowsData):
                 f"{had if self.shape is None else said}"  # dynamo, which writes symbols, adds no strings
             )
         elif nothing is not None:
-            least, most = low.new_tensor(MOST), high.new_tensor(-MOST)
+            least, most = low.new_tensor(LARGEST), high.new_tensor(-LARGEST)
         if nothing is None:
             self.set_range(low, high)
             return
@@ -222,7 +222,7 @@ class MinMaxObserver(FollowsData):
             warnings.warn(f"{type(self).__name__} has seen nothing yet: its scale is 1", stacklevel=2)
             shape = self.min_val.shape if self.min_val.numel() else ()
             return self.min_val.new_ones(shape), self.min_val.new_full(shape, self.scheme.middle, dtype=torch.int32)
-        scale, zero_point = self.scheme.choose_for_range(kept(self, "min_val"), kept(self, "max_val"))
+        scale, zero_point = self.scheme.choose_for_range(member(self, "min_val"), member(self, "max_val"))
         if self._has_seen is None:
             new = self.min_val > self.max_val
             return torch.where(new, 1, scale), torch.where(new, self.scheme.middle, zero_point)

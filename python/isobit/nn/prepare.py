@@ -51,7 +51,15 @@ def prepare(
 
     Raises, before anything is changed: TypeError for a subclass that filter_fn picks, and for what is no
     configuration; ValueError for a layer that is lazy, whose weight is no parameter of its own (weight_norm,
-    pruning), whose forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found."""
+    pruning), whose forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found.
+
+    >>> weight = {"dtype": torch.int8, "granularity": "per_channel"}
+    >>> activation = {"dtype": torch.int8, "granularity": "per_token"}
+    >>> model = isobit.nn.prepare(torch.nn.Sequential(torch.nn.Linear(4, 2)), weight, activation)
+    >>> model(torch.randn(3, 4)).sum().backward()
+    >>> isobit.nn.convert(model)[0].weight.codes.dtype
+    torch.int8
+    """
     check_module("prepare", module)
     check_kinds("prepare", "b", exact=exact, inplace=inplace)
     kinds: list[tuple[_Types, Any, dict[str, Any]]] = [

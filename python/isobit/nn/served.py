@@ -20,7 +20,7 @@ from ._states import refuse_other_codes, resize_for_loading, save_words, words_f
 _INDICES = (torch.int32, torch.int64)
 
 
-def _kept(tensor: Tensor | None) -> Tensor | None:
+def _copied(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.detach().clone()
 
 
@@ -46,8 +46,8 @@ class ServedFakeQuantize(FakeQuantizer):
     def __init__(self, scheme: Scheme, scale: Tensor, zero_point: Tensor | None) -> None:
         super().__init__()
         self.scheme = scheme
-        self.register_buffer("scale", _kept(scale))
-        self.register_buffer("zero_point", _kept(scheme.integer_zero_point(zero_point)))
+        self.register_buffer("scale", _copied(scale))
+        self.register_buffer("zero_point", _copied(scheme.integer_zero_point(zero_point)))
 
     def parameters_for(self, x: Tensor) -> Parameters:
         if self.scale.numel():
@@ -81,14 +81,14 @@ class ServedWeight(FollowsData):
     zero_point: Tensor | None
     types_of_data = ("scale",)
 
-    def __init__(self, weight: Tensor, by: FakeQuantizer | None, kept: torch.dtype | None = None) -> None:
+    def __init__(self, weight: Tensor, by: FakeQuantizer | None, stored_as: torch.dtype | None = None) -> None:
         super().__init__()
         self.dtype = weight.dtype
         self.shape = weight.shape
         self.scheme = _scheme_of(by)
         codes, scale, zero_point = weight, None, None
         if by is not None and self.scheme is not None:
-            self.scheme = self.scheme.kept_as(kept)
+            self.scheme = self.scheme.with_dtype(stored_as)
             if self.scheme.dtype is None:
                 bounds = f"{self.scheme.quant_min} to {self.scheme.quant_max}"
                 raise ValueError(f"convert: no type holds codes of {bounds}; want 8 bits")
@@ -98,8 +98,8 @@ class ServedWeight(FollowsData):
             if codes.dtype in FLOAT8:  # kept as bytes: torch neither pickles nor gathers them, and half() converts them
                 codes = codes.view(torch.uint8)
         self.register_buffer("codes", codes.detach().clone(memory_format=torch.contiguous_format))  # read by rows
-        self.register_buffer("scale", _kept(scale))
-        self.register_buffer("zero_point", _kept(zero_point))
+        self.register_buffer("scale", _copied(scale))
+        self.register_buffer("zero_point", _copied(zero_point))
 
     @property
     def device(self) -> torch.device:
@@ -128,14 +128,14 @@ class ServedWeight(FollowsData):
             resize_for_loading(self, state_dict, prefix, "scale")  # its type may be another before a first batch
         super()._load_from_state_dict(state_dict, prefix, metadata, *args)
 
-    def kept(self, codes: Tensor) -> tuple[Scheme, Tensor]:
+    def exportable(self, codes: Tensor) -> tuple[Scheme, Tensor]:
         """Codes, or rows of them, with their scheme. torch can export 4-bit types, but not save them: there,
         and only there, they are unpacked."""
         assert self.scheme is not None
         if self.scheme.dtype not in PACKED or not is_exporting():
             return self.scheme, codes
         low = code_type("convert", self.scheme.dtype)[1]
-        return self.scheme.kept_as(torch.int8), _unpacked(codes, low, self.shape[-1])
+        return self.scheme.with_dtype(torch.int8), _unpacked(codes, low, self.shape[-1])
 
     def forward(self) -> Tensor:
         """The weight as its codes stand for it."""
@@ -145,7 +145,7 @@ class ServedWeight(FollowsData):
         """The same of another type; a weight that is not quantized stays as it is."""
         if self.scale is None:
             return self.codes
-        scheme, codes = self.kept(self.codes)
+        scheme, codes = self.exportable(self.codes)
         return self._dequantize(scheme, codes, self.scale, self.zero_point, dtype)
 
     def _dequantize(
@@ -164,8 +164,8 @@ class ServedWeight(FollowsData):
             if which is not None:
                 scale = scale.index_select(0, which)
                 zero_point = None if zero_point is None else zero_point.index_select(0, which)
-            scheme, codes = self.kept(codes)
-            codes = self._dequantize(scheme.grouped_as(grouping), codes, scale, zero_point, self.dtype)
+            scheme, codes = self.exportable(codes)
+            codes = self._dequantize(scheme.with_grouping(grouping), codes, scale, zero_point, self.dtype)
         return codes.reshape(*indices.shape, self.shape[-1])
 
     def extra_repr(self) -> str:
@@ -194,7 +194,7 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
             keep_hooks(input_by, self.activation_fake_quantizer)
         self.product = product_of(_scheme_of(input_by), _scheme_of(weight_by), exact)
         self.weight = ServedWeight(weight, weight_by, torch.int8 if self.product == "integer" else None)
-        self.register_buffer("bias", _kept(bias))
+        self.register_buffer("bias", _copied(bias))
         self.out_features, self.in_features = weight.shape
 
     def forward(self, input: Tensor) -> Tensor:
@@ -210,8 +210,8 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
             return LINEAR[self.product](x.values(), w(), self.bias)
         assert w.scheme is not None and w.scale is not None
         if self.product != "integer" or not x.wants_gradient():  # weight_only_linear has the gradient itself
-            return served_linear(self.product, x, *w.kept(w.codes), w.scale, w.zero_point, self.bias)
-        value = served_linear(self.product, x.detached(), *w.kept(w.codes), w.scale, w.zero_point, self.bias)
+            return served_linear(self.product, x, *w.exportable(w.codes), w.scale, w.zero_point, self.bias)
+        value = served_linear(self.product, x.detached(), *w.exportable(w.codes), w.scale, w.zero_point, self.bias)
         wide = torch.promote_types(w.dtype, torch.float32)
         return straight_through(x.widest().values(), w.values(wide), None, value)
 

@@ -86,7 +86,7 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
 
 def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, Any]:
     """FakeQuantize's arguments."""
-    kept, _, _ = code_type("from_config", fields["dtype"])
+    stored, _, _ = code_type("from_config", fields["dtype"])
     symmetric, grouping = _symmetric(fields), _grouping(fields["granularity"], fields["group_size"])
     dynamic = fields["is_dynamic"]
     axes = torch.per_channel_symmetric if symmetric else torch.per_channel_affine
@@ -95,7 +95,7 @@ def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, A
         # torchao's static parameters are those of the first batch: an average that never moves
         "observer": MinMaxObserver if dynamic else MovingAverageMinMaxObserver.with_args(averaging_constant=0.0),
         "is_dynamic": dynamic,
-        "dtype": kept if kept.is_floating_point else fields["dtype"],
+        "dtype": stored if stored.is_floating_point else fields["dtype"],
         "qscheme": axes if grouping.name == "per_channel" else whole,
         "ch_axis": grouping.where if grouping.name == "per_channel" else 0,
         "grouping": grouping,
@@ -109,7 +109,7 @@ def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, A
 
 def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, Any]:
     """LearnableFakeQuantize's arguments: what range_learning asks for. A range starts at the first batch's."""
-    kept, low, high = code_type("from_config", fields["dtype"])
+    stored, low, high = code_type("from_config", fields["dtype"])
     symmetric, grouping = _symmetric(fields), _grouping(fields["granularity"], fields["group_size"])
     wanted = (("is_dynamic", False), ("scale_precision", torch.float32), ("hp_value_lb", None), ("hp_value_ub", None))
     for name, want in wanted:
@@ -127,7 +127,7 @@ def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, An
         "quant_min": low,
         "quant_max": high,
         "learn_zero_point": not symmetric,
-        "dtype": kept,
+        "dtype": stored,
         "start": "min_max",
         "eps": fields["eps"] or 0.0,
     }

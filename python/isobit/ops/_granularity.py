@@ -12,9 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from .._explain import check_dense, is_numpy_number, spell
+from .._explain import MAX_DIMS, check_dense, is_numpy_number, spell
 from .._load import DTYPES
-from .._vmap import MOST_DIMS
 
 if TYPE_CHECKING:
     from .._op import Op
@@ -68,8 +67,9 @@ FLOAT8 = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 _LAZY = (UninitializedBuffer, UninitializedParameter)  # torch's is_lazy is an op to dynamo
 
 
-def of_all(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A forward's arguments. Of a whole tensor's scale and zero point torch asks one element, whatever its dimensions."""
+def with_scalars(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A forward's arguments, with a scale and a zero point per tensor as scalars: torch takes them in any shape of one
+    element."""
     if name != "per_tensor":
         return args
     return (args[0], *map(_scalar, args[1:3]), *args[3:])
@@ -80,7 +80,7 @@ def _scalar(parameter: Any) -> Any:
         return parameter
     if parameter.is_nested or parameter.layout != torch.strided:
         return parameter  # of which the op says what is odd
-    return parameter.reshape(()) if parameter.dim() <= MOST_DIMS and parameter.numel() == 1 else parameter
+    return parameter.reshape(()) if parameter.dim() <= MAX_DIMS and parameter.numel() == 1 else parameter
 
 
 def code_name(op: str, dtype: torch.dtype | None) -> str:

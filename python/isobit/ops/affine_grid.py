@@ -73,8 +73,8 @@ def affine_grid(
     from [N, 3, 4]. ``size`` is that of the samples, [N, C, H, W] or [N, C, D, H, W].
 
     As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given, and extents may be 0, which
-    torch refuses. Within autocast the grid has
-    theta's type, too: 8 bits would place pixels of a large image wrongly."""
+    torch refuses. Within autocast the grid keeps theta's type: the 8 bits of bfloat16 would misplace pixels of a
+    large image."""
     check_dense("affine_grid", theta=theta)
     if is_traced():  # where extents are tensors
         size = [int(extent) for extent in size]

@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_codes, spell
-from .._gradient import kept, rounded, saving
+from .._gradient import rounded, saved_values, saving
 from .._load import PACKED
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, is_float8, of_all, without_zero_point
+from ._granularity import GRANULARITIES, is_float8, with_scalars, without_zero_point
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -25,18 +25,21 @@ def is_learned(zero_point: Any) -> bool:
 
 
 def _backward_of(op: Op, leading: int, group: bool) -> Any:
+    dtype_at = leading + 2  # among the forward's attributes: behind the range; a group's size follows it
+
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        q, scale, zero_point = kept(ctx)
-        check = ctx.attributes[-1:] if group else ()
-        ranges = ctx.attributes[: 2 + leading]
-        size = ctx.attributes[3:4] if group else ()  # groups have no axis before the range
+        q, scale, zero_point = saved_values(ctx)
+        attributes = ctx.attributes
+        size, check = (attributes[dtype_at + 1 : dtype_at + 2], attributes[-1:]) if group else ((), ())
         wants = ctx.needs_input_grad[:3]
         if wants[0] and grad_output.dtype not in (q.dtype, torch.float64):
             grad_output = grad_output.float()  # exact: the codes' gradient is rounded once, to their dtype
-        grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants, ctx.attributes[2 + leading], *check)
+        grads = op(
+            grad_output, q, scale, zero_point, *attributes[:dtype_at], *size, *wants, attributes[dtype_at], *check
+        )
         if wants[0] and grads[0].dtype != q.dtype:
             grads = (rounded(grads[0], q.dtype), *grads[1:])
-        return (*grads, *[None] * len(ctx.attributes))
+        return (*grads, *[None] * len(attributes))
 
     return backward
 
@@ -91,7 +94,7 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
         raise ValueError(f"{op.name}: input is {came}; want torch.uint8 for dtype={dtype}")
     if dtype not in PACKED and came != dtype:
         raise ValueError(f"{op.name}: dtype is {dtype}; want {came}, that of input")
-    args = of_all(name, args)
+    args = with_scalars(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
     if out is not None:
@@ -119,7 +122,12 @@ def dequantize_per_tensor(
     [quant_min, quant_max] are taken as they are.
 
     With dtype torch.int4 or torch.uint4, input is bytes that hold two codes each along the last
-    dimension: ``last_dim`` codes where that is odd."""
+    dimension: ``last_dim`` codes where that is odd.
+
+    >>> codes = torch.tensor([-7, 6, 7], dtype=torch.int8)
+    >>> isobit.dequantize_per_tensor(codes, 0.5, 3, -8, 7, torch.int8).tolist()
+    [-5.0, 1.5, 2.0]
+    """
     if not is_dynamo_compiling():
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, last_dim, out)
         if y is not NotImplemented:

@@ -7,17 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from .._explain import check_dense, spell
+from .._explain import MAX_DIMS, check_dense, check_kinds, spell
 from .._gradient import Frame, once
 from .._jagged import is_jagged, of_values
 from .._op import LIBRARY, Op
 from .._out import check_not_inference, write_out
 from .._transforms import has_tangent, wants_gradient
-from .._vmap import MOST_DIMS, Dims, front, register
+from .._vmap import Dims, front, register
+from ._sparse import coalesced, distinct
 
 _FORWARD = Op(
     "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
@@ -54,7 +53,9 @@ def _adjoint(
         (indices,) = frame.saved_tensors
         return (_sparse_gradient(grad, indices, shape[0], padding_idx, scale_grad_by_freq),)
 
-    y: Tensor = once("embedding", gradient)(Frame(None, (indices,)), grad_output)[0]  # torch's sparse tensors have none
+    y: Tensor = once("embedding", gradient)(Frame(None, (indices,)), grad_output)[
+        0
+    ]  # torch's sparse tensors have no second derivative
     return y
 
 
@@ -79,33 +80,9 @@ def _sparse_gradient(
     """Coalesced: ascending rows, each once, with the sums of the dense gradient."""
     if scale_grad_by_freq:
         raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
-    found, position = _distinct(indices)
+    found, position = distinct(indices)
     values = _BACKWARD(grad_output, position, found.numel(), -1, False)
-    return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx if padding_idx >= 0 else None)
-
-
-def _distinct(indices: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows that indices name, ascending, and for each index which of them it is."""
-    if not _has_values(indices):  # as if no two were equal
-        return indices.flatten(), indices
-    found, position = torch.unique(indices, sorted=True, return_inverse=True)
-    return found, position
-
-
-def _has_values(indices: Tensor) -> bool:
-    """Whether anyone knows them: of fake tensors whoever runs what make_fx records."""
-    return not (indices.is_meta or (isinstance(indices, FakeTensor) and get_proxy_mode() is None))
-
-
-def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], left_out: int | None) -> Tensor:
-    """A sparse gradient of ascending rows, without one that is left out."""
-    if left_out is not None and _has_values(found):
-        kept = (found != left_out).nonzero().squeeze(1)
-        found, values = found[kept], values[kept]
-    # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
-    # indices and values, which torch takes for uncoalesced; otherwise a clone, which stays coalesced.
-    apart = torch.empty_strided((1, found.numel()), (1, 2), dtype=torch.int64, device=found.device).copy_(found)
-    return torch.sparse_coo_tensor(apart, values, shape, is_coalesced=True, check_invariants=False)
+    return coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx if padding_idx >= 0 else None)
 
 
 _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding calls it
@@ -128,7 +105,7 @@ def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *at
     if in_dims[0] is not None:
         return None
     folded = front(indices, in_dims[1], size)
-    return None if folded.dim() >= MOST_DIMS else (_FORWARD.raw(weight, folded, *attributes), 0)
+    return None if folded.dim() >= MAX_DIMS else (_FORWARD.raw(weight, folded, *attributes), 0)
 
 
 def _refuse_derivatives(weight: Tensor) -> None:
@@ -156,17 +133,13 @@ LIBRARY.impl("embedding_renorm_", _autograd_renorm, "Autograd", with_keyset=True
 LIBRARY.impl("embedding_renorm_", _counted_renorm, "ADInplaceOrView", with_keyset=True)
 
 
-def _row(padding_idx: int | None, rows: int, op: str = "embedding") -> int:
-    """padding_idx from the front; -1 where there is none."""
+def padding_row(padding_idx: int | None, rows: int, op: str = "embedding") -> int:
+    """The row that padding_idx names, counted from the front; -1 for None."""
     if padding_idx is None:
         return -1
-    if not isinstance(padding_idx, (int, torch.SymInt)) or isinstance(padding_idx, bool):
-        try:
-            if isinstance(padding_idx, bool):
-                raise TypeError
-            padding_idx = operator.index(padding_idx)
-        except Exception:  # whatever an object's __index__ raises
-            raise TypeError(f"{op}: padding_idx must be an int, not {spell(padding_idx)}") from None
+    if type(padding_idx) is not int:
+        check_kinds(op, "i", padding_idx=padding_idx)
+        padding_idx = padding_idx if isinstance(padding_idx, torch.SymInt) else operator.index(padding_idx)
     if not -rows <= padding_idx < rows:
         want = f"want -{rows} to {rows - 1} for {rows} rows" if rows else "there are no rows"
         raise ValueError(f"{op}: padding_idx is {spell(padding_idx)}; {want}")
@@ -187,11 +160,14 @@ def embedding(
     """The rows of ``weight`` [V, D] that ``input`` (int32 or int64, up to 7 dimensions) names: input's shape,
     then D, in weight's dtype.
 
-    As ``torch.nn.functional.embedding``. An index out of range is an error that names its position
-    and value. The gradient is summed in float32 for 16-bit weights, in an order that depends on
-    nothing but the indices; ``sparse=True`` gives it coalesced (and breaks the graph of compiled autograd: Dynamo
-    takes no sparse tensors). ``max_norm`` scales the rows that
-    are named down to that norm first, in place."""
+    As ``torch.nn.functional.embedding``. An index out of range is an error that names its position and value. The
+    gradient is summed in float32 for 16-bit weights, in an order that depends on nothing but the indices;
+    ``sparse=True`` gives it coalesced (and breaks the graph of compiled autograd: Dynamo takes no sparse tensors).
+    ``max_norm`` scales the rows that are named down to that norm first, in place.
+
+    >>> isobit.embedding(torch.tensor([2, 0]), torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
+    """
     if max_norm is None and padding_idx is None and not is_dynamo_compiling():
         y = _direct(weight, input, -1, scale_grad_by_freq, sparse, out)
         if y is not NotImplemented:
@@ -202,12 +178,12 @@ def embedding(
     check_dense("embedding", input=input, weight=weight)
     if weight.dim() != 2:
         raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
-    if input.dim() >= MOST_DIMS:
-        raise ValueError(f"embedding: input has {input.dim()} dimensions; want at most {MOST_DIMS - 1}")
+    if input.dim() >= MAX_DIMS:
+        raise ValueError(f"embedding: input has {input.dim()} dimensions; want at most {MAX_DIMS - 1}")
     rows = weight.shape[0]
     if type(padding_idx) is int and padding_idx == rows == 0:  # which torch takes
         padding_idx = None
-    args = (weight, input, _row(padding_idx, rows), scale_grad_by_freq, sparse)
+    args = (weight, input, padding_row(padding_idx, rows), scale_grad_by_freq, sparse)
     if max_norm is not None:
         renorm_before(_FORWARD, args, max_norm, norm_type, out)
     return _FORWARD.apply(*args) if out is None else write_out(_FORWARD, out, *args)
@@ -269,7 +245,8 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
     As ``torch.embedding_renorm_``, to which weight is ``input``. norm_type is the p of the norm,
     ``sum(|x|^p)^(1/p)``, or inf, -inf or 0, as torch.linalg.vector_norm has it; with others than these, 1 and 2 the
-    last bits depend on the processor, and CUDA takes 1, 2 and inf. An index out of range is an error that names its position and value."""
+    last bits depend on the processor, and CUDA takes 1, 2 and inf. An index out of range is an error that names its
+    position and value."""
     check_dense("embedding_renorm_", weight=weight, indices=indices)
     _refuse_derivatives(weight)
     check_not_inference("embedding_renorm_: weight", weight)

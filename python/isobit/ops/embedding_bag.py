@@ -11,7 +11,8 @@ from torch.compiler import is_dynamo_compiling
 from .._explain import check_dense, spell
 from .._op import Op
 from .._vmap import register
-from .embedding import _coalesced, _distinct, _row, renorm_before
+from ._sparse import coalesced, distinct
+from .embedding import padding_row, renorm_before
 
 _BAGS = "SymInt padding_idx=-1, bool include_last_offset=False"
 _FORWARD = Op(
@@ -43,34 +44,36 @@ _WEIGHTS_BACKWARD = Op(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    weight, indices, offsets, factors = inputs[:4]
+    weight, indices, offsets, per_sample_weights = inputs[:4]
     _, ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq, ctx.sparse, _ = inputs[4:]
     ctx.rows = weight.shape[0]
-    ctx.weighs = ctx.needs_input_grad[3]
+    ctx.wants_weights = ctx.needs_input_grad[3]
     chosen = output[1] if ctx.mode == "max" else None
-    ctx.save_for_backward(indices, offsets, factors, weight if ctx.weighs else None, chosen)
+    ctx.save_for_backward(indices, offsets, per_sample_weights, weight if ctx.wants_weights else None, chosen)
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...]:
-    indices, offsets, factors, weight, chosen = ctx.saved_tensors
-    grad = of_factors = None
+    indices, offsets, per_sample_weights, weight, chosen = ctx.saved_tensors
+    grad_weight = grad_per_sample_weights = None
     if ctx.needs_input_grad[0]:
         attributes = (ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq)
         if ctx.sparse:
-            grad = _sparse_gradient(grad_output, indices, offsets, factors, ctx.rows, *attributes)
+            grad_weight = _sparse_gradient(grad_output, indices, offsets, per_sample_weights, ctx.rows, *attributes)
         else:
-            grad = _BACKWARD(grad_output, indices, offsets, factors, chosen, ctx.rows, *attributes)
-    if ctx.weighs:
-        of_factors = _WEIGHTS_BACKWARD(grad_output, weight, indices, offsets, ctx.padding_idx, ctx.include_last_offset)
-    return grad, None, None, of_factors, *[None] * 7
+            grad_weight = _BACKWARD(grad_output, indices, offsets, per_sample_weights, chosen, ctx.rows, *attributes)
+    if ctx.wants_weights:
+        grad_per_sample_weights = _WEIGHTS_BACKWARD(
+            grad_output, weight, indices, offsets, ctx.padding_idx, ctx.include_last_offset
+        )
+    return grad_weight, None, None, grad_per_sample_weights, *[None] * 7
 
 
 def _sparse_gradient(
     grad_output: Tensor,
     indices: Tensor,
     offsets: Tensor | None,
-    factors: Tensor | None,
+    per_sample_weights: Tensor | None,
     rows: int,
     mode: str,
     padding_idx: int,
@@ -84,13 +87,13 @@ def _sparse_gradient(
         # What follows the last one is in no bag: as padding, or -1.
         beyond = torch.arange(len(indices), device=indices.device) >= (offsets[-1] if len(offsets) else 0)
         indices, left_out = indices.masked_fill(beyond, padding_idx), padding_idx
-    found, position = _distinct(indices)
+    found, position = distinct(indices)
     if left_out is not None:  # which a bag does not count either: as an index out of range
         position = position.masked_fill(indices == left_out, -1)
     values = _BACKWARD(
-        grad_output, position, offsets, factors, None, found.numel(), mode, -1, include_last_offset, False
+        grad_output, position, offsets, per_sample_weights, None, found.numel(), mode, -1, include_last_offset, False
     )
-    return _coalesced(found, values, (rows, grad_output.shape[-1]), left_out)
+    return coalesced(found, values, (rows, grad_output.shape[-1]), left_out)
 
 
 _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
@@ -101,6 +104,20 @@ for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
     register(_op)
 
 _fast = _FORWARD.fast
+
+
+def _direct(
+    input: Any, weight: Any, offsets: Any, per_sample_weights: Any, mode: Any, scale_grad_by_freq: Any, sparse: Any
+) -> Any:
+    """The direct call; NotImplemented where something is wrong, or a case for torch's dispatcher."""
+    lists = input if offsets is None else offsets
+    if type(lists) is not Tensor or lists.is_nested or lists.dim() == 0 or not isinstance(mode, str):
+        return NotImplemented
+    if mode == "max" and not (scale_grad_by_freq is sparse is False):
+        return NotImplemented
+    attributes = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
+    results = _fast(weight, input, offsets, per_sample_weights, *attributes)
+    return results if results is NotImplemented else results[0]
 
 
 def embedding_bag(
@@ -122,20 +139,16 @@ def embedding_bag(
     As ``torch.nn.functional.embedding_bag``. Bags are the rows of a 2-D input, or runs of a 1-D one that
     begin at ``offsets``; an index or an offset out of range is an error that names its position and value.
     Sums are in float32 for 16-bit weights, forward and backward; a NaN is larger than everything. ``sparse=True``
-    gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place."""
-    plain = max_norm is None and padding_idx is None and include_last_offset is False
-    if (
-        plain
-        and isinstance(mode, str)
-        and (mode != "max" or scale_grad_by_freq is sparse is False)
-        and not is_dynamo_compiling()
-    ):
-        lists = input if offsets is None else offsets
-        if type(lists) is Tensor and not lists.is_nested and lists.dim():
-            attributes: tuple[Any, ...] = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
-            results = _fast(weight, input, offsets, per_sample_weights, *attributes)
-            if results is not NotImplemented:  # else something is wrong, or a case for torch's dispatcher
-                return results[0]
+    gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place.
+
+    >>> weight = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    >>> isobit.embedding_bag(torch.tensor([2, 0, 1]), weight, torch.tensor([0, 2]), mode="sum").tolist()
+    [[4.0, 6.0], [2.0, 3.0]]
+    """
+    if max_norm is None and padding_idx is None and include_last_offset is False and not is_dynamo_compiling():
+        y = _direct(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
+        if y is not NotImplemented:
+            return y
     if isinstance(input, Tensor) and input.layout == torch.jagged:
         input, offsets, per_sample_weights = _unnested(input, offsets, per_sample_weights)
         include_last_offset = True
@@ -149,7 +162,7 @@ def embedding_bag(
         if bags == 0:
             raise ValueError("embedding_bag: offsets has shape [0]; want at least the last offset")
         bags -= 1
-    row = _row(padding_idx, weight.shape[0], "embedding_bag")
+    row = padding_row(padding_idx, weight.shape[0], "embedding_bag")
     attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
     if max_norm is not None:
         renorm_before(_FORWARD, (weight, input, offsets, per_sample_weights, *attributes, False), max_norm, norm_type)
@@ -157,11 +170,11 @@ def embedding_bag(
         results = _fast(weight, input, offsets, per_sample_weights, *attributes, False)
         if results is not NotImplemented:
             return results[0]
-    y: Tensor = _FORWARD.apply(weight, input, offsets, per_sample_weights, *attributes, mode == "max")[0]
+    y = _FORWARD.apply(weight, input, offsets, per_sample_weights, *attributes, mode == "max")[0]
     return y
 
 
-def _unnested(input: Any, offsets: Any, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _unnested(input: Any, offsets: Any, per_sample_weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """The values and offsets of a jagged tensor, which is a batch of bags."""
     if offsets is not None:
         raise ValueError("embedding_bag: offsets were given, and input is nested, whose rows are the bags")
@@ -169,29 +182,51 @@ def _unnested(input: Any, offsets: Any, factors: Tensor | None) -> tuple[Tensor,
         raise ValueError(
             f"embedding_bag: input is nested, of {input.dim()} dimensions; want two, of which rows are the bags"
         )
-    nested = {"input": input} if factors is None else {"input": input, "per_sample_weights": factors}
+    nested = {"input": input}
+    if per_sample_weights is not None:
+        nested["per_sample_weights"] = per_sample_weights
     for name, t in nested.items():
         if getattr(t, "layout", None) != torch.jagged:
             raise ValueError(f"embedding_bag: input is nested; want {name} nested, too, in the jagged layout")
         if t.lengths() is not None:
             raise ValueError(f"embedding_bag: {name} is nested with gaps between its rows; want it contiguous")
     starts, values = input.offsets(), None
-    if factors is not None:
-        other, values = nested["per_sample_weights"].offsets(), factors.values()
+    if per_sample_weights is not None:
+        other, values = nested["per_sample_weights"].offsets(), per_sample_weights.values()
         if other is not starts and not is_dynamo_compiling() and not torch.equal(other, starts):
             raise ValueError("embedding_bag: per_sample_weights is nested; want rows as long as those of input")
     return input.values(), starts, values
 
 
 def _check(
-    input: Tensor, weight: Tensor, offsets: Any, factors: Any, mode: str, scale_grad_by_freq: bool, sparse: bool
+    input: Tensor,
+    weight: Tensor,
+    offsets: Any,
+    per_sample_weights: Any,
+    mode: str,
+    scale_grad_by_freq: bool,
+    sparse: bool,
 ) -> int:
     """Raises what torch raises; returns the number of bags, or of offsets."""
-    for name, given in (("offsets", offsets), ("per_sample_weights", factors)):
-        if given is not None:
-            check_dense("embedding_bag", **{name: given})
-    if factors is not None and factors.shape != input.shape:
-        came, want = list(factors.shape), list(input.shape)
+    if offsets is not None:
+        check_dense("embedding_bag", offsets=offsets)
+    if per_sample_weights is not None:
+        check_dense("embedding_bag", per_sample_weights=per_sample_weights)
+    _check_shapes(input, weight, offsets, per_sample_weights)
+    if not isinstance(mode, str) or mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode is {spell(mode)}; want 'sum', 'mean' or 'max'")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
+    if mode == "max" and sparse:
+        raise ValueError("embedding_bag: mode='max' has no sparse gradient")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode='sum', not for mode={mode!r}")
+    return (input if offsets is None else offsets).shape[0]
+
+
+def _check_shapes(input: Tensor, weight: Tensor, offsets: Tensor | None, per_sample_weights: Tensor | None) -> None:
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        came, want = list(per_sample_weights.shape), list(input.shape)
         raise ValueError(f"embedding_bag: per_sample_weights has shape {came}; want {want}, the shape of input")
     if weight.dim() != 2:
         raise ValueError(f"embedding_bag: weight has shape {list(weight.shape)}; want two dimensions")
@@ -203,12 +238,3 @@ def _check(
         raise ValueError("embedding_bag: offsets is None; want it for an input of one dimension")
     if offsets is not None and offsets.dim() != 1:
         raise ValueError(f"embedding_bag: offsets has shape {list(offsets.shape)}; want one dimension")
-    if not isinstance(mode, str) or mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode is {spell(mode)}; want 'sum', 'mean' or 'max'")
-    if mode == "max" and scale_grad_by_freq:
-        raise ValueError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
-    if mode == "max" and sparse:
-        raise ValueError("embedding_bag: mode='max' has no sparse gradient")
-    if factors is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode='sum', not for mode={mode!r}")
-    return (input if offsets is None else offsets).shape[0]

@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._autocast import widened
-from .._gradient import ONCE, kept, saving
+from .._gradient import ONCE, saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, Granularity, code_name, of_all, without_zero_point
+from ._granularity import GRANULARITIES, Granularity, code_name, with_scalars, without_zero_point
 from .dequantize import Gradients, is_learned
 
 # The public names, and torch's names of the parameters: singular here.
@@ -30,7 +30,7 @@ _NAMES = {
 
 def _backward_of(op: Op) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        tensors, attributes = kept(ctx), ctx.attributes
+        tensors, attributes = saved_values(ctx), ctx.attributes
         of_x, of_scale, of_zero_point = wants = ctx.needs_input_grad[:3]
         calls = [wants]
         if of_x and (of_scale or of_zero_point) and _lies_apart(tensors[0]):
@@ -52,7 +52,9 @@ def _second_of(forward: Op, op: Op) -> Any:
         """The straight-through gradient of x is the upstream gradient or 0: of that one it is linear."""
         if any(ctx.needs_input_grad[1:3]):
             raise RuntimeError(ONCE.format(forward.name) + " where scale or zero_point is learned")
-        of_upstream, _, _ = op(grads[0], *kept(ctx), *ctx.attributes[:-1], True, False, False, ctx.attributes[-1])
+        of_upstream, _, _ = op(
+            grads[0], *saved_values(ctx), *ctx.attributes[:-1], True, False, False, ctx.attributes[-1]
+        )
         return *[None] * len(ctx.saved_tensors), of_upstream
 
     return second
@@ -95,7 +97,7 @@ def dispatched(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *a
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
-    args = of_all(name, args)
+    args = with_scalars(name, args)
     args = (*args, "int") if code_dtype is None else without_zero_point(op, (*args, code_name(op.name, code_dtype)), 2)
     if out is not None:
         return write_out(op, out, *args)
@@ -122,7 +124,14 @@ def fake_quantize_per_tensor_affine(
     quantization (LSQ, arXiv:1902.08153), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
     ``rounding="reciprocal"`` gives PyTorch's bits on the CPU, but of NaN, per channel of what is beyond 2^63 scales,
     and of float64, for which PyTorch has ``1 / scale`` in float32. ``code_dtype`` names 8-bit float codes, which have
-    a scale only. ``out`` takes the result."""
+    a scale only. ``out`` takes the result.
+
+    >>> x = torch.tensor([0.24, -9.0, 1.0], requires_grad=True)
+    >>> y = isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7)
+    >>> y.sum().backward()
+    >>> y.tolist(), x.grad.tolist()
+    ([0.0, -4.0, 1.0], [1.0, 0.0, 1.0])
+    """
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:

@@ -187,7 +187,13 @@ def grid_sample(
     nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
     16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or
     infinite reads nothing (zeros) or a pixel of the border (bicubic with reflection: pixel 0 and those around
-    it). Extents of images are at most 2^24 where float32 computes, whose pixels it tells apart."""
+    it). Extents of images are at most 2^24 where float32 computes, whose pixels it tells apart.
+
+    >>> to_the_right = torch.tensor([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]])
+    >>> grid = isobit.affine_grid(to_the_right, [1, 1, 2, 2])
+    >>> isobit.grid_sample(torch.tensor([[[[0.0, 1.0], [2.0, 3.0]]]]), grid).tolist()
+    [[[[0.5, 0.5], [2.5, 1.5]]]]
+    """
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)

@@ -10,7 +10,7 @@ from .._explain import check_dense, check_device, check_floats
 from .._gradient import widest
 from .._jagged import has_rows, of_values
 from .._out import copy_out
-from .matmul import are_plain, as_matrix, attempt, check_alike, of_matrices, of_rows, product
+from .matmul import are_plain, as_matrix, attempt, check_alike, direct_matrices, direct_rows, product
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -19,12 +19,17 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result. torch's FlopCounterMode counts it, matmul and their gradients where it is told how:
-    ``custom_mapping={torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}``."""
-    if out is None and (y := of_matrices(input, weight, bias, True)) is not NotImplemented:
+    ``custom_mapping={torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}``.
+
+    >>> weight, bias = torch.tensor([[3.0, 4.0], [5.0, 6.0]]), torch.tensor([0.5, 0.0])
+    >>> isobit.linear(torch.tensor([[1.0, 2.0]]), weight, bias).tolist()
+    [[11.5, 17.0]]
+    """
+    if out is None and (y := direct_matrices(input, weight, bias, transposed=True)) is not NotImplemented:
         return y
     if out is None and are_plain(input, weight) and weight.dim() == 2:
-        turned = attempt(weight.t)
-        y = NotImplemented if turned is NotImplemented else of_rows(input, turned, bias)
+        transposed = attempt(weight.t)
+        y = NotImplemented if transposed is NotImplemented else direct_rows(input, transposed, bias)
         if y is not NotImplemented:
             return y
     if has_rows(input):
@@ -46,12 +51,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if bias is not None:
         check_device("linear", "bias", bias, "input", input.device)
         check_floats("linear", bias=bias)
-        bias = _row(bias, weight)
+        bias = _bias_row(bias, weight)
     y = product(as_matrix(input), matrix.t(), bias)
     return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
 
 
-def _row(bias: Tensor, weight: Tensor) -> Tensor:
+def _bias_row(bias: Tensor, weight: Tensor) -> Tensor:
     """A bias of linear as [N]: one element is spread by a product, which sums its gradient in one order."""
     if bias.shape == weight.shape[:-1]:
         return bias.reshape(-1)

@@ -12,9 +12,9 @@ from torch.compiler import is_dynamo_compiling
 
 from .. import _C
 from .._autocast import narrowed
-from .._autograd import elsewhere, packed_function
+from .._autograd import eager_function, elsewhere
 from .._explain import check_dense, check_device, check_floats
-from .._gradient import asked, given, no_forward_mode, rounded, save_for_jvp, wide_for
+from .._gradient import asked, no_forward_mode, none_for_none, rounded, save_for_jvp, wide_for
 from .._jagged import has_rows, of_values
 from .._op import Op
 from .._out import copy_out
@@ -55,7 +55,7 @@ def product(input: Tensor, other: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient of a layer's weight of that type: the product of grad [rows, N], turned, and input [rows, K]."""
+    """The gradient of a layer's weight of that type: the product of grad [rows, N] transposed and input [rows, K]."""
     return rounded(product(wide_for(dtype, grad).t(), wide_for(dtype, input)), dtype)
 
 
@@ -91,11 +91,11 @@ def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor |
 
 _OP.differentiable(_setup_context, _backward, _jvp, again=True)
 register(_OP, _vmap)
-_direct, _turned = _OP.direct, _OP.turned
+_direct, _transposed = _OP.direct, _OP.transposed
 
 
-def _turned_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """As `_backward`, of a matrix that comes turned: so does its gradient, with no step between."""
+def _transposed_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """As `_backward`, of `input @ weight.t()`: by weight itself, with no transpose between."""
     input, weight = ctx.saved_tensors
     wanted = asked(ctx, grad)
     grad_input = product(grad, weight) if wanted[0] else None
@@ -104,14 +104,14 @@ def _turned_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _C.set_function(
-    _turned,
-    packed_function(
+    _transposed,
+    eager_function(
         "linear",
         False,
-        _turned,
+        _transposed,
         elsewhere,
         _setup_context,
-        given(_turned_backward),
+        none_for_none(_transposed_backward),
         no_forward_mode("isobit::linear"),
     ),
 )
@@ -155,8 +155,9 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
-def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> Any:
-    """The direct call of two matrices, which others would delay: it finds most of what speaks against it."""
+def direct_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -> Any:
+    """The direct call of two matrices, of which the second may be transposed first; NotImplemented where there is more
+    to do or to say. It comes before all checks, since it makes most of them itself."""
     if (
         is_dynamo_compiling()
         or type(input) not in KINDS
@@ -164,17 +165,17 @@ def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> An
         or input.dim() != 2
         or other.dim() != 2
         or torch._C._is_any_autocast_enabled()
-        or (turned and is_traced())  # the step that turns it would be recorded
+        or (transposed and is_traced())  # which would record the transpose
     ):
         return NotImplemented
     try:
-        y = _turned(input, other, bias) if turned else NotImplemented
-        return _direct(input, other.t() if turned else other, bias) if y is NotImplemented else y
+        y = _transposed(input, other, bias) if transposed else NotImplemented
+        return _direct(input, other.t() if transposed else other, bias) if y is NotImplemented else y
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
 
 
-def of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
+def direct_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
     """As `direct`; if input is a matrix, with its gradient."""
     y = direct(_OP, input, other, bias)
     return attempt(_OP.apply, input, other, bias) if y is NotImplemented and input.dim() == 2 else y
@@ -196,12 +197,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     16-bit types: the same bits for every shape around it, on every machine. Both are of one float dtype, which is
     the result's, too (within autocast, and without ``out``: autocast's). ``out`` takes a copy of the result. The
     gradients are such products, too, of a broadcast matrix one over all the matrices that it met."""
-    if out is None and (y := of_matrices(input, other, None, False)) is not NotImplemented:
+    if out is None and (y := direct_matrices(input, other, None, transposed=False)) is not NotImplemented:
         return y
     if out is None and are_plain(input, other):
         y = NotImplemented
         if other.dim() == 2:
-            y = of_rows(input, other, None)
+            y = direct_rows(input, other, None)
         elif input.dim() == other.dim() == 3:
             y = attempt(_OP.fast, input, other, None)
         if y is not NotImplemented:
@@ -266,12 +267,12 @@ class _Broadcast(torch.autograd.Function):
         save_for_jvp(ctx, *inputs)
 
     @staticmethod
-    @given
+    @none_for_none
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w = ctx.saved_tensors
         of_x, of_w = asked(ctx, grad)
-        grad_x = _met(x.shape, grad, w.transpose(-1, -2)) if of_x else None
-        grad_w = _met(w.shape, x.transpose(-1, -2), grad) if of_w else None
+        grad_x = _summed_to(x.shape, grad, w.transpose(-1, -2)) if of_x else None
+        grad_w = _summed_to(w.shape, x.transpose(-1, -2), grad) if of_w else None
         return grad_x, grad_w
 
 
@@ -286,19 +287,19 @@ class _Eager(_Broadcast):
         return terms[0] + terms[1] if len(terms) > 1 else terms[0]
 
 
-def _met(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
-    """The products of two batches, one of which has every extent, summed to a shape in which some are 1: the inner
-    extent of one product."""
+def _summed_to(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
+    """The products of two batches of matrices, summed over the batch dimensions that have the extent 1 in shape. These
+    become part of the inner dimension, so that a sum is one chain."""
     rank = max(left.dim(), right.dim()) - 2
     left, right = (t.reshape(*[1] * (rank + 2 - t.dim()), *t.shape) for t in (left, right))
     own = (*[1] * (rank + 2 - len(shape)), *shape)
-    met = [i for i in range(rank) if own[i] == 1 and (left.shape[i] != 1 or right.shape[i] != 1)]
-    kept = [i for i in range(rank) if i not in met]
-    inner = math.prod([left.shape[i] for i in met]) * left.shape[-1]
-    left = left.permute(*kept, rank, *met, rank + 1)
-    right = right.permute(*kept, *met, rank, rank + 1)
+    summed = [i for i in range(rank) if own[i] == 1 and (left.shape[i] != 1 or right.shape[i] != 1)]
+    rest = [i for i in range(rank) if i not in summed]
+    inner = math.prod([left.shape[i] for i in summed]) * left.shape[-1]
+    left = left.permute(*rest, rank, *summed, rank + 1)
+    right = right.permute(*rest, *summed, rank, rank + 1)
     y = _batched(
-        left.reshape(*left.shape[: len(kept) + 1], inner),
-        right.reshape(*right.shape[: len(kept)], inner, right.shape[-1]),
+        left.reshape(*left.shape[: len(rest) + 1], inner),
+        right.reshape(*right.shape[: len(rest)], inner, right.shape[-1]),
     )
     return y.reshape(shape)

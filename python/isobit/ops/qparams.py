@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense, spell
+from .._explain import MAX_DIMS, check_dense, spell
 from .._load import DTYPES
 from .._op import Op
-from .._vmap import MOST_DIMS, Dims, front, is_of_rank, register
+from .._vmap import Dims, front, is_of_rank, register
 from ._granularity import GRANULARITIES
 
 # Each granularity: the schema's text before quant_min, the attribute, the shape of the parameters.
@@ -58,7 +58,7 @@ def _vmap(op: Op, name: str) -> None:
         if not GRANULARITIES[name].rows:
             return None
         folded = front(x, in_dims[0], size)
-        if folded.dim() > MOST_DIMS or not is_of_rank(GRANULARITIES[name], folded.dim() - 1, attributes[0]):
+        if folded.dim() > MAX_DIMS or not is_of_rank(GRANULARITIES[name], folded.dim() - 1, attributes[0]):
             return None
         if GRANULARITIES[name].block:
             attributes = ([1, *attributes[0]], *attributes[1:])
@@ -137,7 +137,11 @@ def choose_qparams_per_tensor(
     ``zero_point = clamp(rint(quant_min - low / scale), quant_min, quant_max)``. quant_min and quant_max are
     dtype's unless given; quant_max is above 0 where symmetric, else above quant_min. A range of zeros has the
     scale 1, one with a NaN the scale NaN. The scale is float32 (float64 for float64), the zero point int32; neither
-    carries a gradient to input."""
+    carries a gradient to input.
+
+    >>> isobit.choose_qparams_per_tensor(torch.tensor([-1.0, 6.35]))
+    (tensor(0.0500), tensor(0, dtype=torch.int32))
+    """
     return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
 
 
@@ -246,7 +250,12 @@ def quantize_per_token_dynamic(
     quant_min: int | None = None,
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As quantize_per_tensor_dynamic, of each row of the last dimension."""
+    """As quantize_per_tensor_dynamic, of each row of the last dimension.
+
+    >>> codes, scale, _ = isobit.quantize_per_token_dynamic(torch.tensor([[1.0, -0.5], [0.0, 254.0]]))
+    >>> codes.tolist(), scale.shape
+    ([[127, -64], [0, 127]], torch.Size([2, 1]))
+    """
     return _dynamic("per_token", input, (), dtype, symmetric, quant_min, quant_max)
 
 

@@ -10,20 +10,20 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import explain
-from .._gradient import kept, saving
+from .._gradient import saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, code_name, is_float8, of_all, without_zero_point
+from ._granularity import GRANULARITIES, code_name, is_float8, with_scalars, without_zero_point
 
 
 def _backward_of(op: Op, leading: int) -> Any:
+    dtype_at = leading + 2  # among the forward's attributes: behind the range
+
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        x, scale, zero_point = kept(ctx)
-        # The forward's attributes but for the dtype, which lies after the range.
-        ranges = ctx.attributes[: 2 + leading]
-        rest = ctx.attributes[3 + leading :]
-        grad = op(grad_output, x, scale, zero_point, *ranges, *rest, "int") if ctx.needs_input_grad[0] else None
+        x, scale, zero_point = saved_values(ctx)
+        attributes = (*ctx.attributes[:dtype_at], *ctx.attributes[dtype_at + 1 :])  # all but the dtype
+        grad = op(grad_output, x, scale, zero_point, *attributes, "int") if ctx.needs_input_grad[0] else None
         return (grad, *[None] * (len(ctx.attributes) + 2))
 
     return backward
@@ -61,7 +61,7 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
-    args = of_all(name, args)
+    args = with_scalars(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
     carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
@@ -89,15 +89,18 @@ def quantize_per_tensor(
 ) -> Tensor:
     """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)`` of floats, in input's shape.
 
-    As ``torch.ops.quantized_decomposed.quantize_per_tensor``. The result is of ``dtype``. With float64,
-    float32, float16 or bfloat16 the codes carry the straight-through gradient to ``input`` alone, and none with
-    others, 8-bit floats among them, whose gradients would have 8 bits: those of scale and zero point, and of all
-    codes, are fake_quantize's. Integer codes are int8, uint8, int16, uint16 and int32; torch.int4 and torch.uint4
-    give bytes (uint8) with two codes each, the lower half first, along the last dimension; the 8-bit floats have a
-    scale only. A float ``zero_point`` is
-    rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
-    of dividing, which are PyTorch's bits on the CPU where float32 holds the scale, but of NaN. ``out`` takes the
-    result."""
+    As ``torch.ops.quantized_decomposed.quantize_per_tensor``. ``dtype`` is that of the codes: int8, uint8, int16,
+    uint16, int32, float64, float32, float16, bfloat16, or an 8-bit float, which has a scale only; torch.int4 and
+    torch.uint4 give bytes (uint8) with two codes each, the lower half first, along the last dimension. A float
+    ``zero_point`` is rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
+    of dividing: PyTorch's bits on the CPU where float32 holds the scale, except for NaN. ``out`` takes the result.
+
+    Codes of 16 bits or more that are floats carry the straight-through gradient to ``input`` alone; others carry
+    none. For gradients of scale and zero point, or through all codes, use fake_quantize.
+
+    >>> isobit.quantize_per_tensor(torch.tensor([-1.0, 0.26, 9.0]), 0.1, 3, -8, 7, torch.int8).tolist()
+    [-7, 6, 7]
+    """
     if not is_dynamo_compiling():
         q = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
@@ -118,7 +121,12 @@ def quantize_per_channel(
     out: Tensor | None = None,
 ) -> Tensor:
     """As quantize_per_tensor, with a scale and a zero point for each index along ``axis``:
-    each is ``[input.shape[axis]]``."""
+    each is ``[input.shape[axis]]``.
+
+    >>> x = torch.tensor([[0.1, -2.5, 7.0], [1.0, 2.0, 3.0]])
+    >>> isobit.quantize_per_channel(x, torch.tensor([0.05, 0.1]), None, 0, -128, 127, torch.int8).tolist()
+    [[2, -50, 127], [10, 20, 30]]
+    """
     if not is_dynamo_compiling():
         q = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:

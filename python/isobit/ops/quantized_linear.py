@@ -173,7 +173,12 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     ``max|row| / 127`` each; their product is the integer kernel that serving runs, so the trained
     model and the served one give the same bits. The result is [..., N] in input's dtype. The gradient is
     the straight-through estimate, with x (input) and w (weight) as the codes stand for them:
-    ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``. ``out`` takes a copy of the result."""
+    ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``. ``out`` takes a copy of the result.
+
+    >>> weight = torch.tensor([[3.0, 127.0], [127.0, 6.0]])  # codes of scale 1
+    >>> isobit.quantized_linear(torch.tensor([[127.0, 2.0]]), weight).tolist()
+    [[635.0, 16141.0]]
+    """
     named = {"input": input, "weight": weight} | ({} if bias is None else {"bias": bias})
     check_tensors("quantized_linear", **named)
     check_floats("quantized_linear", **named)

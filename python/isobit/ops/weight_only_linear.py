@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._gradient import asked, kept, saving, widest
+from .._gradient import asked, saved_values, saving, widest
 from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
@@ -29,7 +29,7 @@ _OP = Op(
 
 
 def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
-    x, weight, scale, zero_point, bias = kept(ctx)
+    x, weight, scale, zero_point, bias = saved_values(ctx)
     group_size, dtype, in_features = ctx.attributes
     codes = (weight, scale, zero_point, *code_range("weight_only_linear", dtype))
     grad_x = grad_scale = grad_zero = grad_bias = None

@@ -1,4 +1,4 @@
-"""Builds and runs the three servers, for both examples that train a network for them."""
+"""Builds and runs the servers of an example in C++ and Go."""
 
 import os
 import shutil
@@ -8,8 +8,7 @@ from pathlib import Path
 
 import isobit
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def cpp_compiler() -> list[str]:
@@ -19,17 +18,17 @@ def cpp_compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "c++"]
 
 
-def build(out: Path) -> dict[str, list[str]]:
-    """Builds the servers; gives the command of each by its language."""
+def build(example: Path, out: Path) -> dict[str, list[str]]:
+    """Builds serve.cpp and serve/ of an example; gives the command of each by its language."""
     package = Path(isobit.__file__).parent
     library, include = package / "lib/libisobit.so.1", package / "include"
     flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-I", include, f"-Wl,-rpath,{library.parent}"]
     cpp = out / "serve-cpp"
-    subprocess.run([*cpp_compiler(), *flags, HERE / "serve.cpp", library, "-o", cpp], check=True)
+    subprocess.run([*cpp_compiler(), *flags, example / "serve.cpp", library, "-o", cpp], check=True)
     go = out / "serve-go"
-    command = [os.environ.get("GO", "go"), "build", "-o", go, "./examples/digits/serve"]
+    command = [os.environ.get("GO", "go"), "build", "-o", go, f"./examples/{example.name}/serve"]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
-    return {"Python": [sys.executable, HERE / "serve.py"], "C++": [cpp], "Go": [go]}
+    return {"C++": [cpp], "Go": [go]}
 
 
 def report(command: list[str]) -> tuple[float, str]:
@@ -47,10 +46,10 @@ def verdict(results: set, right: float, wanted: float | None) -> int:
     if wanted is not None and right < wanted:
         print(f"FAILED: the accuracy is {right:.2%}; at least {wanted:.0%} is wanted", file=sys.stderr)
         return 1
-    print("The trained network and the three servers computed the same bits.")
+    print("The trained network and its servers computed the same bits.")
     return 0
 
 
-def serve(command: list[str], model: Path, digits: Path) -> tuple[float, str]:
-    """Runs a server on the held-out digits."""
-    return report([*command, model, digits])
+def serve(command: list[str], model: Path, held_out: Path) -> tuple[float, str]:
+    """Runs a server on held-out data."""
+    return report([*command, model, held_out])
