@@ -62,6 +62,9 @@ func goPlanCreate(problem *C.char, maxWorkspace C.int64_t, row *C.char, threads,
 		if err := environment(); err != nil {
 			return err
 		}
+		if markNames != 0 && markNames != 1 {
+			return fail(plans.InvalidProblem, "preference", "has mark_names %d; want 0 or 1", markNames)
+		}
 		p, err := plans.Parse(C.GoString(problem))
 		if err != nil {
 			return markedIf(markNames != 0, err)

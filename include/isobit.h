@@ -231,7 +231,7 @@ typedef struct isobit_preference {
   int32_t num_threads; /* 0 to 1024; 0: what isobit_get_num_threads answers when the plan runs, or
                         * where the workspace has a part for each thread (matmul, the input's gradients
                         * of grid_sample) the smaller of that and of its answer when the plan was made */
-  int32_t mark_names; /* 1: errors of this plan, and of making it, have a byte 1 before and after the name of
+  int32_t mark_names; /* 0 or 1; 1: errors of this plan, and of making it, have a byte 1 before and after the name of
                        * an op, an argument, an attribute or a type, for callers with names of their own */
 } isobit_preference;
 

@@ -39,6 +39,9 @@ var attrKinds = [...]struct {
 		return strconv.ParseInt(s, 10, 64)
 	}},
 	floatAttr: {"float", "a number", " that f64 holds, up to 1.797693134862315e308, or inf", func(_ *attr, s string) (any, error) {
+		if strings.Contains(s, "_") { // Go's digit separators are no part of the text
+			return nil, strconv.ErrSyntax
+		}
 		return strconv.ParseFloat(s, 64)
 	}},
 	boolAttr: {"bool", "true or false", "", func(_ *attr, s string) (any, error) {

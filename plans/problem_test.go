@@ -130,6 +130,7 @@ func TestBadTexts(t *testing.T) {
 		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_zero_point=f32 qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_zero_point", `only a float zero point has a gradient$`},
 		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_scale=f64 qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_scale", `^is f64; want f32, the type of scale$`},
 		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_factor=one qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_factor", `^is "one"; want a number$`},
+		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_factor=1_0 qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_factor", `^is "1_0"; want a number$`},
 		{"dequantize_per_tensor_backward grad_output=f32[2] q=none grad_scale=f32 qmin=0 qmax=7", "dequantize_per_tensor_backward", "q", `^is none, but grad_scale is computed from it$`},
 		{"choose_qparams_per_token x=f32[2] symmetric=false zero_point=none qmin=0 qmax=7", "choose_qparams_per_token", "zero_point", `^is none, but symmetric=false chooses one$`},
 		{"choose_qparams_per_token x=f32[2] qmin=-7 qmax=0", "choose_qparams_per_token", "qmax", `^is 0; want at least 1 with symmetric=true: scales are max\|x\| / qmax$`},

@@ -84,9 +84,12 @@ static void preferences(void) {
 
 /* Marks stand beside names, not beside the same words elsewhere, and only where they were asked for. */
 static void marks(void) {
-  const isobit_preference marked = {.struct_size = sizeof marked, .mark_names = 1};
+  isobit_preference marked = {.struct_size = sizeof marked, .mark_names = 2};
   isobit_plan p;
   const char *problem = "quantize_per_tensor x=f32[2,3] q=s8 qmin=5 qmax=4";
+  FAILS(ISOBIT_INVALID_PROBLEM, "preference has mark_names 2; want 0 or 1",
+        isobit_plan_create(problem, &marked, &p, err, sizeof err));
+  marked.mark_names = 1;
   FAILS(ISOBIT_INVALID_PROBLEM, "quantize_per_tensor: qmin is 5, above qmax, which is 4",
         isobit_plan_create(problem, NULL, &p, err, sizeof err));
   FAILS(ISOBIT_INVALID_PROBLEM, "\1quantize_per_tensor\1: \1qmin\1 is 5, above \1qmax\1, which is 4",

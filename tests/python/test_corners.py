@@ -71,11 +71,27 @@ def test_a_bias_of_one_element_is_for_all(shape, kind):
     compiled = torch.compile(isobit.linear, backend="aot_eager", fullgraph=True)
     assert_same(torch.autograd.grad(compiled(x, w, bias), bias, dy), (want,))
     for weight, b, message in (
-        (w, draw(2).to(kind), r"\[2\]; want \[5\], \[1\] or \[\]"),
+        (w, draw(2).to(kind), r"\[2\]; want \[5\], \[1, 5\], \[1\] or \[\]"),
+        (w, draw(2, 5).to(kind), r"\[2, 5\]; want \[5\], "),
         (w[0], bias[None], r"want \[\]$"),
     ):
         with pytest.raises(ValueError, match=f"^linear: bias has shape .*{message}"):
             isobit.linear(x, weight, b)
+
+
+def test_a_bias_may_be_a_row():
+    """As of F.linear: [1, N] is [N], and has a gradient of its own shape."""
+    w, bias = draw(5, 4), draw(1, 5, seed=2).requires_grad_()
+    for x in (draw(4), draw(3, 4), draw(2, 3, 4), draw(0, 4)):
+        y = isobit.linear(x, w, bias)
+        assert y.shape == F.linear(x, w, bias).shape
+        assert_same(y.detach(), isobit.linear(x, w, bias.detach()[0]))
+        dy = torch.ones_like(y)
+        want = torch.autograd.grad(isobit.linear(x, w, flat := bias.detach()[0].requires_grad_()), flat, dy)[0]
+        assert_same(torch.autograd.grad(y, bias, dy), (want[None],))
+    assert_same(isobit.linear(draw(3, 4), w, bias.detach()[:, :1]), isobit.linear(draw(3, 4), w, bias.detach()[0, 0]))
+    batches = torch.vmap(isobit.linear, (0, None, 0))(draw(2, 3, 4), w, torch.stack([bias.detach()] * 2))
+    assert_same(batches, isobit.linear(draw(2, 3, 4), w, bias.detach()))
 
 
 def test_batches_of_nothing():

@@ -169,7 +169,9 @@ def test_what_is_left_as_it_is_and_what_is_refused():
         (TypeError, "prepare: weight is one LearnableFakeQuantize", (model, LearnableFakeQuantize())),
         (TypeError, "prepare: weight is a int; want torchao's", (model, 8)),
         (TypeError, "prepare: activation makes a ReLU", (model, None, torch.nn.ReLU)),
-        (ValueError, "from_config: what", (model, {"what": 1})),
+        (ValueError, "prepare: weight: what is not a field; want dtype", (model, {"what": 1})),
+        (ValueError, "prepare: activation: dtype is torch.float32; want", (model, INT8, {"dtype": torch.float32})),
+        (TypeError, "prepare: filter_fn must be a function of .*, not int", (model, INT8, None, 3)),
         (ValueError, "wants shape", (model, None, LEARNED)),
         (ValueError, r"block_size is \[2, 2, 2\]", (model, FakeQuantize.with_args(block_size=(2, 2, 2)))),
     ):

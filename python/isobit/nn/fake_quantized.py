@@ -10,6 +10,7 @@ from torch import Tensor
 from .._explain import check_kinds
 from ..ops.embedding import embedding
 from ._fake_quantizer import FakeQuantizer, check_features, check_input, leaf
+from ._grouping import Grouping
 from ._linear import Operand, trained_linear
 from ._scheme import code_type
 from .embedding import Embedding
@@ -112,6 +113,8 @@ class WeightOnlyLinear(FakeQuantizedLinear):
         owner = type(self).__name__
         code_type(owner, codes, "codes")
         check_kinds(owner, "b", symmetric=symmetric)
+        check_kinds(owner, "i", group_size=group_size)
+        Grouping.of(owner, None, group_size, None)  # its size is checked in the name of this layer
         fake = FakeQuantize.from_config(dtype=codes, group_size=group_size, is_symmetric=symmetric)
         super().__init__(
             in_features,

@@ -62,6 +62,8 @@ def prepare(
     """
     check_module("prepare", module)
     check_kinds("prepare", "b", exact=exact, inplace=inplace)
+    if filter_fn is not None and not callable(filter_fn):
+        raise TypeError(f"prepare: filter_fn must be a function of (layer, name), not {type(filter_fn).__name__}")
     kinds: list[tuple[_Types, Any, dict[str, Any]]] = [
         (_LINEAR, FakeQuantizedLinear, {"weight": weight, "activation": activation}),
         (_EMBEDDING, FakeQuantizedEmbedding, {"embedding": embedding}),
@@ -101,7 +103,10 @@ def _made(name: str, given: Any, shape: torch.Size | None) -> FakeQuantizer | No
     if callable(given):
         made: Any = given()
     elif isinstance(given, Mapping) or hasattr(given, "dtype"):
-        made = FakeQuantize.from_config(given, shape=shape)
+        try:
+            made = FakeQuantize.from_config(given, shape=shape)
+        except (TypeError, ValueError) as error:  # which of three configurations it is
+            raise type(error)(str(error).replace("from_config", f"prepare: {name}", 1)) from None
     else:
         raise TypeError(
             f"prepare: {name} is a {type(given).__name__}; want {WANTED}, a dict of their fields, or a constructor"

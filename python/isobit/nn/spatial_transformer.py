@@ -53,6 +53,9 @@ class SpatialTransformer(torch.nn.Module):
         align_corners: bool = False,
     ) -> None:
         super().__init__()
+        if not callable(localisation):
+            kind = type(localisation).__name__
+            raise TypeError(f"SpatialTransformer: localisation must be a torch.nn.Module, not {kind}")
         check_kinds("SpatialTransformer", "l?", size=size)
         if size is not None and (len(size) != 2 or min(size) < 1):
             raise ValueError(f"SpatialTransformer: size is {spell(size)}; want a height and a width of at least 1")

@@ -67,7 +67,7 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
         fields |= {name: getattr(config, name) for name in _DEFAULTS if name not in repeats and hasattr(config, name)}
     unknown = keywords.keys() - _DEFAULTS.keys()
     if unknown:
-        raise ValueError(f"from_config: {', '.join(sorted(unknown))}; want {', '.join(_DEFAULTS)}")
+        raise ValueError(f"from_config: {', '.join(sorted(unknown))} is not a field; want {', '.join(_DEFAULTS)}")
     fields |= keywords
     check_kinds("from_config", "b", is_dynamic=fields["is_dynamic"], range_learning=fields["range_learning"])
     check_kinds("from_config", "b?", is_symmetric=fields["is_symmetric"])

@@ -14,8 +14,8 @@ from .matmul import are_plain, as_matrix, attempt, check_alike, direct_matrices,
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N],
-    or one element for all; [..., N] in input's dtype, which is weight's, too. Of a jagged input so is the result.
+    """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N] or
+    [1, N], or one element for all; [..., N] in input's dtype, which is weight's, too. Of a jagged input so is the result.
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result. torch's FlopCounterMode counts it, matmul and their gradients where it is told how:
@@ -58,10 +58,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
 def _bias_row(bias: Tensor, weight: Tensor) -> Tensor:
     """A bias of linear as [N]: one element is spread by a product, which sums its gradient in one order."""
+    if bias.dim() == weight.dim() == 2 and bias.shape[0] == 1:
+        bias = bias[0]
     if bias.shape == weight.shape[:-1]:
         return bias.reshape(-1)
     if weight.dim() == 1 or bias.shape not in ((), (1,)):
-        want = f"{list(weight.shape[:-1])}{', [1] or []' if weight.dim() == 2 else ''}"
+        n = weight.shape[0]
+        want = f"[{n}], [1, {n}], [1] or []" if weight.dim() == 2 else "[]"
         raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {want}")
     wide = widest(bias.to(torch.promote_types(bias.dtype, weight.dtype)))  # its gradient is rounded at the end
     return product(wide.reshape(1, 1), wide.new_ones(1, weight.shape[0]))[0]
