@@ -142,7 +142,7 @@ func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error 
 func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 	if s := &c.seen; s.again {
 		if s.elements > 0 && beforeJob == nil {
-			c.callsAgain(of.kernel)
+			f.callsAgain(c, of.kernel)
 			return
 		}
 		f.startsAgain(c, &c.all, kernelOperands)
