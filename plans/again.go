@@ -23,9 +23,9 @@ type seen struct {
 	args    [MaxArgs]seenArg
 	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
 	elements int
-	kernel   *cpu.Args                // its own, made when there is one
-	aimed    bool                     // ... and has addresses
-	aims     [MaxArgs]*unsafe.Pointer // by argument: where its address is in there, or nil
+	kernel   *cpu.Args                       // its own, made when there is one
+	aimed    bool                            // ... and has addresses
+	aims     [kernelOperands]*unsafe.Pointer // where those are in there, nil of what is absent
 }
 
 // seenArg is how an argument lay.
@@ -82,24 +82,25 @@ func (f *groupedPlan) noteKernel(c *call, n int, a *cpu.Args) {
 	if s.kernel == nil {
 		s.kernel = new(cpu.Args)
 	}
-	s.elements, *s.kernel, s.aims = n, *a, [MaxArgs]*unsafe.Pointer{}
+	s.elements, *s.kernel = n, *a
 	s.kernel.Repeats = true
-	for k, i := range f.operand[:kernelOperands] {
+	for k := range s.aims {
+		s.aims[k] = nil
 		span := f.dataSpan(s.kernel, k)
-		if span.P = nil; i >= 0 && c.args[i].Present() {
-			s.aims[i] = &span.P
+		if span.P = nil; f.address(c, k) != nil {
+			s.aims[k] = &span.P
 		}
 	}
 	s.forget()
 }
 
 // callAgain calls the kernel as the last run did: all it takes of a worker is the scratch.
-func (c *call) callAgain(kernel cpu.Elementwise) {
+func (f *groupedPlan) callAgain(c *call, kernel cpu.Elementwise) {
 	w, s := workerPool.Get().(*worker), &c.seen
 	s.aimed, s.kernel.Scratch = true, &w.scratch
-	for i := range c.args {
-		if at := s.aims[i]; at != nil {
-			*at = c.args[i].Data
+	for k, at := range s.aims {
+		if at != nil {
+			*at = c.args[f.operand[k]].Data
 		}
 	}
 	kernel(s.elements, s.kernel)

@@ -142,7 +142,7 @@ func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error 
 func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 	if s := &c.seen; s.again {
 		if s.elements > 0 && beforeJob == nil {
-			c.callAgain(of.kernel)
+			f.callAgain(c, of.kernel)
 			return
 		}
 		f.putStarts(c, &c.all, kernelOperands)

@@ -125,6 +125,7 @@ typedef struct {
 } tensor_arg;
 
 int is_plain(PyObject *object); /* exactly torch.Tensor or torch.nn.Parameter */
+int is_torch(PyObject *object); /* or of a class derived of them, which __class__ may say of others, too */
 /* 0, or -1 with an exception; take also checks that its memory is what it seems. */
 int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *name);
 int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *name);

@@ -68,8 +68,7 @@ static int take_written(plan_args *c, int i) {
     PyErr_Format(PyExc_ValueError, "isobit: %s is %s and would be written", positions[i], what);
     return -1;
   }
-  int is_tensor = is_plain(a->object) ? 1 : PyObject_IsInstance(a->object, torch.types[0]);
-  if (is_tensor <= 0) return is_tensor;
+  if (!is_torch(a->object)) return 0;
   int wants = wants_gradient(a->object, &a->t);
   if (wants > 0)
     PyErr_Format(PyExc_RuntimeError, "isobit: %s: an output requires a gradient; use torch.no_grad()", positions[i]);

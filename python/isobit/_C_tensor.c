@@ -81,8 +81,6 @@ static int producer_stream(PyObject *object, PyObject **stream, const char *op, 
   return raw ? 0 : -1;
 }
 
-static int is_torch(PyObject *object) { return PyType_IsSubtype(Py_TYPE(object), (PyTypeObject *)torch.types[0]); }
-
 /* PyTorch before 2.10 exports neither a tensor that requires a gradient nor, where
  * as_bytes, one of 8-bit floats. */
 static PyObject *exportable(PyObject *object, int as_bytes) {

@@ -9,6 +9,8 @@ int is_plain(PyObject *object) {
   return type == torch.types[0] || type == torch.types[1];
 }
 
+int is_torch(PyObject *object) { return PyType_IsSubtype(Py_TYPE(object), (PyTypeObject *)torch.types[0]); }
+
 /* ---- calls ---- */
 
 void find_function(torch_function *f, PyObject *callable) {

@@ -1,5 +1,7 @@
 """isobit.Plan: tensors of numpy and of other producers, what it answers, and what it refuses."""
 
+import weakref
+
 import isobit
 import numpy as np
 import pytest
@@ -45,6 +47,23 @@ def test_copied_output():
     with pytest.raises(ValueError, match="q is a copy, as its __dlpack__ says, and would be written"):
         isobit.Plan(PROBLEM).run(np.ones(6, np.float32), np.float32([1]), None, Copies(q))
     assert q.tolist() == [3] * 6
+
+
+def test_proxy_as_output():
+    """isinstance takes a weakref.proxy for a tensor of torch's: autograd counted a write in the memory that follows it."""
+
+    class Proxy:
+        __class__ = torch.Tensor
+        requires_grad = True
+
+        def __init__(self, tensor):
+            self.__dlpack__, self.__dlpack_device__ = tensor.__dlpack__, tensor.__dlpack_device__
+
+    q = torch.zeros(6, dtype=torch.int8)
+    for proxy in (Proxy(q), weakref.proxy(q)):
+        isobit.Plan(PROBLEM).run(torch.full((6,), 3.0), torch.ones(1), None, proxy)
+        assert q.tolist() == [3] * 6
+        q.zero_()
 
 
 def test_read_only_input():
