@@ -14,7 +14,10 @@ var weightKernels = []weightKernel{
 	},
 	{
 		needs: AVX2, lanes: 8, together: 1, few: 1,
-		codes:      map[tensor.DType]weightCodes{tensor.S8: {weightStripesAVX2S8, packWeightsAVX2S8}, tensor.U8: {weightStripesAVX2U8, packWeightsAVX2U8}},
+		codes: map[tensor.DType]weightCodes{
+			tensor.S8: {weightStripesAVX2S8, packWeightsAVX2S8}, tensor.U8: {weightStripesAVX2U8, packWeightsAVX2U8},
+			tensor.S4: {weightStripesAVX2S4, nil}, tensor.U4: {weightStripesAVX2U4, nil},
+		},
 		dequantize: map[tensor.DType]dequantizeGroups{tensor.S8: dequantizeGroupsAVX2S8, tensor.U8: dequantizeGroupsAVX2U8},
 		tiles:      weightTilesAVX2, pack: packStripesAVX2, fold: foldTilesAVX2,
 	},

@@ -9,7 +9,8 @@ import (
 // weightReader reads codes of a type.
 type weightReader struct {
 	kernels  weightCodes // of the codes as they are, or made bytes
-	direct   bool        // as they are
+	direct   bool        // multiply takes them as they are,
+	packs    bool        // and so does pack
 	halves   *float32    // see halvesOf; nil: codes are bytes
 	packing  Packing
 	bytes    dequantizeGroups
@@ -48,6 +49,9 @@ func (r *weightRow) setCodes(codes tensor.DType) {
 	if !r.direct {
 		r.kernels = r.weightKernel.codes[bytes]
 	}
+	if r.packs = r.direct && r.kernels.pack != nil; !r.packs {
+		r.kernels.pack = r.weightKernel.codes[bytes].pack
+	}
 	if h := halves[codes]; r.direct && h != nil {
 		r.halves = &h.codes[0]
 	}
@@ -55,9 +59,9 @@ func (r *weightRow) setCodes(codes tensor.DType) {
 	r.bytes, r.unsigned = r.dequantize[bytes], bytes == tensor.U8
 }
 
-// codes returns n codes of a row from position k on, an even one, for r.kernels.
-func (r *weightRun) codes(row, k, n int64) *byte {
-	if d := r.Weight.DType; !d.Packed() || !r.direct {
+// codes returns n codes of a row from position k on, an even one, as they are or as bytes.
+func (r *weightRun) codes(row, k, n int64, direct bool) *byte {
+	if d := r.Weight.DType; !d.Packed() || !direct {
 		return r.codeBytes(row, k, n)
 	}
 	return (*byte)(unsafe.Add(r.Weight.Row(row, 0).P, k/2))

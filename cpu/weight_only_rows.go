@@ -18,7 +18,7 @@ type (
 	// many, share a scale.
 	weightCodes struct {
 		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)
-		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int)
+		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int) // nil: bytes are packed
 	}
 )
 
@@ -126,7 +126,7 @@ func (r *weightRun) packRow(m int64) {
 		row := unsafe.Slice(r.packed(m*packedWidth(r.K)), r.K)
 		loadRow(r.x, row, r.X.Row(m, 0))
 		if r.halves != nil {
-			evenFirst(row[:r.K/Lanes*Lanes])
+			evenFirst(row[:r.K/Lanes*Lanes], 2*r.lanes)
 		}
 	default:
 		for k := int64(0); k < r.K; k += weightDepth {
@@ -137,12 +137,13 @@ func (r *weightRun) packRow(m int64) {
 	}
 }
 
-// evenFirst moves the even ones of every 32 elements to the front.
-func evenFirst(row []float32) {
-	for ; len(row) > 0; row = row[32:] {
-		from := [32]float32(row)
-		for i := range 16 {
-			row[i], row[16+i] = from[2*i], from[2*i+1]
+// evenFirst moves the even ones of every so many elements, up to 32, to the front.
+func evenFirst(row []float32, of int) {
+	var from [32]float32
+	for ; len(row) > 0; row = row[of:] {
+		copy(from[:of], row)
+		for i := range of / 2 {
+			row[i], row[of/2+i] = from[2*i], from[2*i+1]
 		}
 	}
 }
@@ -221,10 +222,10 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	switch {
 	case r.Zero.P != nil:
 		zeroRow = len(zeros) / int(count) * 4
-	case r.halves == nil:
-		zero = nil // nothing to subtract
+	case r.halves == nil || r.needs < AVX512:
+		zero = nil // nothing to subtract, nor a table to make
 	}
-	r.kernels.multiply(r.codes(n+i, k, size), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
+	r.kernels.multiply(r.codes(n+i, k, size, r.direct), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k),
 		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride), zeroRow)
 }

@@ -83,7 +83,7 @@ func (r *weightRun) packWeights(to *float32, steps int, n, k, size int64) {
 	if r.shared && size >= Lanes {
 		whole = size / Lanes * Lanes
 		scales, zeros := r.group(n, k, whole, 1)
-		r.kernels.pack(r.codes(n, k, whole), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, r.apart(steps))
+		r.kernels.pack(r.codes(n, k, whole, r.packs), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, r.apart(steps))
 	}
 	if whole < size {
 		row := r.s.row[:size-whole]

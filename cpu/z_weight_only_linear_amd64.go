@@ -74,6 +74,22 @@ func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *fl
 //go:noescape
 func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 
+// weightStripesAVX2S4 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
+// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// Numbers of 32 positions >> shift are those of their scales.
+//
+//go:noescape
+func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+
+// weightStripesAVX2U4 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
+// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// Numbers of 32 positions >> shift are those of their scales.
+//
+//go:noescape
+func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+
 // weightTilesAVX512 multiplies rows of x and of w, whose number is columns, a multiple of 4, of so many packed stripes: what is multiplied
 // from a time on, to an end. Rows lie xRow and wRow bytes apart. Sums begin with lanes, in an order of their own, if there are more,
 // else with 0. They go there unless folding is 1: then they are folded with those of other times, which are in folds, foldsTile

@@ -1878,6 +1878,7 @@ same7:
 	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z22
 	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z22, Z22
 	VMULPS       (R10), Z0, Z23
 	VADDPS       Z23, Z14, Z14
 	VMULPS       (R10)(R13*1), Z0, Z23
@@ -1886,7 +1887,6 @@ same7:
 	VADDPS       Z23, Z18, Z18
 	VMULPS       (R14), Z0, Z0
 	VADDPS       Z0, Z20, Z20
-	VPERMPS      Z1, Z22, Z22
 	VMULPS       64(R10), Z22, Z0
 	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z22, Z0
@@ -1910,6 +1910,7 @@ same8:
 	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z22
 	VPERMPS   Z1, Z0, Z0
+	VPERMPS   Z1, Z22, Z22
 	VMULPS    128(R10), Z0, Z23
 	VADDPS    Z23, Z15, Z15
 	VMULPS    128(R10)(R13*1), Z0, Z23
@@ -1918,7 +1919,6 @@ same8:
 	VADDPS    Z23, Z19, Z19
 	VMULPS    128(R14), Z0, Z0
 	VADDPS    Z0, Z21, Z21
-	VPERMPS   Z1, Z22, Z22
 	VMULPS    192(R10), Z22, Z0
 	VADDPS    Z0, Z7, Z7
 	VMULPS    192(R10)(R13*1), Z22, Z0
@@ -2088,13 +2088,13 @@ same16:
 	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z18
 	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z18, Z18
 	VMULPS       (R10), Z0, Z19
 	VADDPS       Z19, Z12, Z12
 	VMULPS       (R10)(R13*1), Z0, Z19
 	VADDPS       Z19, Z14, Z14
 	VMULPS       (R10)(R13*2), Z0, Z0
 	VADDPS       Z0, Z16, Z16
-	VPERMPS      Z1, Z18, Z18
 	VMULPS       64(R10), Z18, Z0
 	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z18, Z0
@@ -2116,13 +2116,13 @@ same17:
 	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z18
 	VPERMPS   Z1, Z0, Z0
+	VPERMPS   Z1, Z18, Z18
 	VMULPS    128(R10), Z0, Z19
 	VADDPS    Z19, Z13, Z13
 	VMULPS    128(R10)(R13*1), Z0, Z19
 	VADDPS    Z19, Z15, Z15
 	VMULPS    128(R10)(R13*2), Z0, Z0
 	VADDPS    Z0, Z17, Z17
-	VPERMPS   Z1, Z18, Z18
 	VMULPS    192(R10), Z18, Z0
 	VADDPS    Z0, Z7, Z7
 	VMULPS    192(R10)(R13*1), Z18, Z0
@@ -2259,11 +2259,11 @@ same25:
 	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z14
 	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z14, Z14
 	VMULPS       (R10), Z0, Z15
 	VADDPS       Z15, Z10, Z10
 	VMULPS       (R10)(R13*1), Z0, Z0
 	VADDPS       Z0, Z12, Z12
-	VPERMPS      Z1, Z14, Z14
 	VMULPS       64(R10), Z14, Z0
 	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z14, Z0
@@ -2283,11 +2283,11 @@ same26:
 	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z14
 	VPERMPS   Z1, Z0, Z0
+	VPERMPS   Z1, Z14, Z14
 	VMULPS    128(R10), Z0, Z15
 	VADDPS    Z15, Z11, Z11
 	VMULPS    128(R10)(R13*1), Z0, Z0
 	VADDPS    Z0, Z13, Z13
-	VPERMPS   Z1, Z14, Z14
 	VMULPS    192(R10), Z14, Z0
 	VADDPS    Z0, Z7, Z7
 	VMULPS    192(R10)(R13*1), Z14, Z0
@@ -2389,9 +2389,9 @@ same33:
 	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z10
 	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z10, Z10
 	VMULPS       (R10), Z0, Z0
 	VADDPS       Z0, Z8, Z8
-	VPERMPS      Z1, Z10, Z10
 	VMULPS       64(R10), Z10, Z0
 	VADDPS       Z0, Z6, Z6
 	MOVQ         DX, R13
@@ -2409,9 +2409,9 @@ same34:
 	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z10
 	VPERMPS   Z1, Z0, Z0
+	VPERMPS   Z1, Z10, Z10
 	VMULPS    128(R10), Z0, Z0
 	VADDPS    Z0, Z9, Z9
-	VPERMPS   Z1, Z10, Z10
 	VMULPS    192(R10), Z10, Z0
 	VADDPS    Z0, Z7, Z7
 	ADDQ      $0x00000020, AX
@@ -3152,6 +3152,550 @@ same4:
 	JMP       stripe1
 
 end2:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·weightStripesAVX2S4(SB), NOSPLIT, $0-120
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R10
+	MOVQ   more+80(FP), R11
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R12
+
+column1:
+	TESTQ   R11, R11
+	JEQ     begin2
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y4
+	VMOVUPS 64(R10), Y5
+	VMOVUPS 96(R10), Y6
+	VMOVUPS 128(R10), Y7
+	VMOVUPS 160(R10), Y8
+	VMOVUPS 192(R10), Y9
+	VMOVUPS 224(R10), Y10
+	JMP     begun3
+
+begin2:
+	VMOVAPS Y2, Y3
+	VMOVAPS Y2, Y4
+	VMOVAPS Y2, Y5
+	VMOVAPS Y2, Y6
+	VMOVAPS Y2, Y7
+	VMOVAPS Y2, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y2, Y10
+
+begun3:
+	VSHUFPS $0x88, Y4, Y3, Y11
+	VSHUFPS $0xdd, Y4, Y3, Y3
+	VPERMPD $0xd8, Y11, Y11
+	VPERMPD $0xd8, Y3, Y3
+	VSHUFPS $0x88, Y6, Y5, Y4
+	VSHUFPS $0xdd, Y6, Y5, Y5
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y5, Y5
+	VSHUFPS $0x88, Y8, Y7, Y6
+	VSHUFPS $0xdd, Y8, Y7, Y7
+	VPERMPD $0xd8, Y6, Y6
+	VPERMPD $0xd8, Y7, Y7
+	VSHUFPS $0x88, Y10, Y9, Y8
+	VSHUFPS $0xdd, Y10, Y9, Y9
+	VPERMPD $0xd8, Y8, Y8
+	VPERMPD $0xd8, Y9, Y9
+	MOVQ    R9, R12
+	TESTQ   DI, DI
+	JEQ     none4
+
+stripe6:
+	TESTQ        R8, R8
+	JLE          end7
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same8
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+
+same8:
+	VPMOVSXBD    (AX), Y10
+	VPSRAD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y1, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y1, Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       (R12), Y10, Y10
+	VADDPS       Y10, Y11, Y11
+	VMULPS       32(R12), Y12, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    8(AX), Y10
+	VPSRAD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y1, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y1, Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       64(R12), Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       96(R12), Y12, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same9
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+
+same9:
+	VPMOVSXBD 16(AX), Y10
+	VPSRAD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRAD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VSUBPS    Y1, Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VSUBPS    Y1, Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    128(R12), Y10, Y10
+	VADDPS    Y10, Y6, Y6
+	VMULPS    160(R12), Y12, Y10
+	VADDPS    Y10, Y7, Y7
+	VPMOVSXBD 24(AX), Y10
+	VPSRAD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRAD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VSUBPS    Y1, Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VSUBPS    Y1, Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    192(R12), Y10, Y10
+	VADDPS    Y10, Y8, Y8
+	VMULPS    224(R12), Y12, Y10
+	VADDPS    Y10, Y9, Y9
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe6
+
+end7:
+	JMP made5
+
+none4:
+stripe10:
+	TESTQ        R8, R8
+	JLE          end11
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	CMPQ         DI, BX
+	JEQ          same12
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
+
+same12:
+	VPMOVSXBD    (AX), Y10
+	VPSRAD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       (R12), Y10, Y10
+	VADDPS       Y10, Y11, Y11
+	VMULPS       32(R12), Y12, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    8(AX), Y10
+	VPSRAD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       64(R12), Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       96(R12), Y12, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	CMPQ         DI, BX
+	JEQ          same13
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
+
+same13:
+	VPMOVSXBD 16(AX), Y10
+	VPSRAD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRAD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    128(R12), Y10, Y10
+	VADDPS    Y10, Y6, Y6
+	VMULPS    160(R12), Y12, Y10
+	VADDPS    Y10, Y7, Y7
+	VPMOVSXBD 24(AX), Y10
+	VPSRAD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRAD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    192(R12), Y10, Y10
+	VADDPS    Y10, Y8, Y8
+	VMULPS    224(R12), Y12, Y10
+	VADDPS    Y10, Y9, Y9
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe10
+
+end11:
+made5:
+	VUNPCKLPS  Y3, Y11, Y10
+	VUNPCKHPS  Y3, Y11, Y3
+	VPERM2F128 $0x20, Y3, Y10, Y11
+	VPERM2F128 $0x31, Y3, Y10, Y3
+	VUNPCKLPS  Y5, Y4, Y10
+	VUNPCKHPS  Y5, Y4, Y4
+	VPERM2F128 $0x20, Y4, Y10, Y5
+	VPERM2F128 $0x31, Y4, Y10, Y4
+	VUNPCKLPS  Y7, Y6, Y10
+	VUNPCKHPS  Y7, Y6, Y6
+	VPERM2F128 $0x20, Y6, Y10, Y7
+	VPERM2F128 $0x31, Y6, Y10, Y6
+	VUNPCKLPS  Y9, Y8, Y10
+	VUNPCKHPS  Y9, Y8, Y8
+	VPERM2F128 $0x20, Y8, Y10, Y9
+	VPERM2F128 $0x31, Y8, Y10, Y8
+	VMOVUPS    Y11, (R10)
+	VMOVUPS    Y3, 32(R10)
+	VMOVUPS    Y5, 64(R10)
+	VMOVUPS    Y4, 96(R10)
+	VMOVUPS    Y7, 128(R10)
+	VMOVUPS    Y6, 160(R10)
+	VMOVUPS    Y9, 192(R10)
+	VMOVUPS    Y8, 224(R10)
+	DECQ       columns+88(FP)
+	JLE        end14
+	MOVQ       qRow+96(FP), AX
+	ADDQ       q+0(FP), AX
+	MOVQ       AX, q+0(FP)
+	MOVQ       scaleRow+104(FP), SI
+	ADDQ       scale+24(FP), SI
+	MOVQ       SI, scale+24(FP)
+	MOVQ       zeroRow+112(FP), DI
+	ADDQ       zero+32(FP), DI
+	MOVQ       DI, zero+32(FP)
+	ADDQ       $0x00000100, R10
+	MOVQ       steps+8(FP), R8
+	XORQ       DX, DX
+	MOVQ       $-1, BX
+	JMP        column1
+
+end14:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·weightStripesAVX2U4(SB), NOSPLIT, $0-120
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R10
+	MOVQ   more+80(FP), R11
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R12
+
+column1:
+	TESTQ   R11, R11
+	JEQ     begin2
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y4
+	VMOVUPS 64(R10), Y5
+	VMOVUPS 96(R10), Y6
+	VMOVUPS 128(R10), Y7
+	VMOVUPS 160(R10), Y8
+	VMOVUPS 192(R10), Y9
+	VMOVUPS 224(R10), Y10
+	JMP     begun3
+
+begin2:
+	VMOVAPS Y2, Y3
+	VMOVAPS Y2, Y4
+	VMOVAPS Y2, Y5
+	VMOVAPS Y2, Y6
+	VMOVAPS Y2, Y7
+	VMOVAPS Y2, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y2, Y10
+
+begun3:
+	VSHUFPS $0x88, Y4, Y3, Y11
+	VSHUFPS $0xdd, Y4, Y3, Y3
+	VPERMPD $0xd8, Y11, Y11
+	VPERMPD $0xd8, Y3, Y3
+	VSHUFPS $0x88, Y6, Y5, Y4
+	VSHUFPS $0xdd, Y6, Y5, Y5
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y5, Y5
+	VSHUFPS $0x88, Y8, Y7, Y6
+	VSHUFPS $0xdd, Y8, Y7, Y7
+	VPERMPD $0xd8, Y6, Y6
+	VPERMPD $0xd8, Y7, Y7
+	VSHUFPS $0x88, Y10, Y9, Y8
+	VSHUFPS $0xdd, Y10, Y9, Y9
+	VPERMPD $0xd8, Y8, Y8
+	VPERMPD $0xd8, Y9, Y9
+	MOVQ    R9, R12
+	TESTQ   DI, DI
+	JEQ     none4
+
+stripe6:
+	TESTQ        R8, R8
+	JLE          end7
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same8
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+
+same8:
+	VPMOVZXBD    (AX), Y10
+	VPSRLD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y1, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y1, Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       (R12), Y10, Y10
+	VADDPS       Y10, Y11, Y11
+	VMULPS       32(R12), Y12, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    8(AX), Y10
+	VPSRLD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y1, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y1, Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       64(R12), Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       96(R12), Y12, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same9
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+
+same9:
+	VPMOVZXBD 16(AX), Y10
+	VPSRLD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRLD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VSUBPS    Y1, Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VSUBPS    Y1, Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    128(R12), Y10, Y10
+	VADDPS    Y10, Y6, Y6
+	VMULPS    160(R12), Y12, Y10
+	VADDPS    Y10, Y7, Y7
+	VPMOVZXBD 24(AX), Y10
+	VPSRLD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRLD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VSUBPS    Y1, Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VSUBPS    Y1, Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    192(R12), Y10, Y10
+	VADDPS    Y10, Y8, Y8
+	VMULPS    224(R12), Y12, Y10
+	VADDPS    Y10, Y9, Y9
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe6
+
+end7:
+	JMP made5
+
+none4:
+stripe10:
+	TESTQ        R8, R8
+	JLE          end11
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	CMPQ         DI, BX
+	JEQ          same12
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
+
+same12:
+	VPMOVZXBD    (AX), Y10
+	VPSRLD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       (R12), Y10, Y10
+	VADDPS       Y10, Y11, Y11
+	VMULPS       32(R12), Y12, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    8(AX), Y10
+	VPSRLD       $0x04, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMULPS       64(R12), Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       96(R12), Y12, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	CMPQ         DI, BX
+	JEQ          same13
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
+
+same13:
+	VPMOVZXBD 16(AX), Y10
+	VPSRLD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRLD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    128(R12), Y10, Y10
+	VADDPS    Y10, Y6, Y6
+	VMULPS    160(R12), Y12, Y10
+	VADDPS    Y10, Y7, Y7
+	VPMOVZXBD 24(AX), Y10
+	VPSRLD    $0x04, Y10, Y12
+	VPSLLD    $0x1c, Y10, Y10
+	VPSRLD    $0x1c, Y10, Y10
+	VCVTDQ2PS Y10, Y10
+	VMULPS    Y0, Y10, Y10
+	VCVTDQ2PS Y12, Y12
+	VMULPS    Y0, Y12, Y12
+	VMULPS    192(R12), Y10, Y10
+	VADDPS    Y10, Y8, Y8
+	VMULPS    224(R12), Y12, Y10
+	VADDPS    Y10, Y9, Y9
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe10
+
+end11:
+made5:
+	VUNPCKLPS  Y3, Y11, Y10
+	VUNPCKHPS  Y3, Y11, Y3
+	VPERM2F128 $0x20, Y3, Y10, Y11
+	VPERM2F128 $0x31, Y3, Y10, Y3
+	VUNPCKLPS  Y5, Y4, Y10
+	VUNPCKHPS  Y5, Y4, Y4
+	VPERM2F128 $0x20, Y4, Y10, Y5
+	VPERM2F128 $0x31, Y4, Y10, Y4
+	VUNPCKLPS  Y7, Y6, Y10
+	VUNPCKHPS  Y7, Y6, Y6
+	VPERM2F128 $0x20, Y6, Y10, Y7
+	VPERM2F128 $0x31, Y6, Y10, Y6
+	VUNPCKLPS  Y9, Y8, Y10
+	VUNPCKHPS  Y9, Y8, Y8
+	VPERM2F128 $0x20, Y8, Y10, Y9
+	VPERM2F128 $0x31, Y8, Y10, Y8
+	VMOVUPS    Y11, (R10)
+	VMOVUPS    Y3, 32(R10)
+	VMOVUPS    Y5, 64(R10)
+	VMOVUPS    Y4, 96(R10)
+	VMOVUPS    Y7, 128(R10)
+	VMOVUPS    Y6, 160(R10)
+	VMOVUPS    Y9, 192(R10)
+	VMOVUPS    Y8, 224(R10)
+	DECQ       columns+88(FP)
+	JLE        end14
+	MOVQ       qRow+96(FP), AX
+	ADDQ       q+0(FP), AX
+	MOVQ       AX, q+0(FP)
+	MOVQ       scaleRow+104(FP), SI
+	ADDQ       scale+24(FP), SI
+	MOVQ       SI, scale+24(FP)
+	MOVQ       zeroRow+112(FP), DI
+	ADDQ       zero+32(FP), DI
+	MOVQ       DI, zero+32(FP)
+	ADDQ       $0x00000100, R10
+	MOVQ       steps+8(FP), R8
+	XORQ       DX, DX
+	MOVQ       $-1, BX
+	JMP        column1
+
+end14:
 	VZEROUPPER
 	RET
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -8,14 +10,17 @@ import (
 
 // weightCodes are the types of codes that few rows of x are multiplied with as
 // they are read: bytes that are widened, or two in a byte, whose 16 weights are
-// in a table.
+// in a table, or which are shifted down.
 var weightCodes = []struct {
 	name, widen string
 	bytes       int // of a stripe
+	shift       string
 }{
-	{"S8", "VPMOVSXBD", stripeLanes},
-	{"U8", "VPMOVZXBD", stripeLanes},
-	{"Packed", "", stripeLanes / 2},
+	{"S8", "VPMOVSXBD", stripeLanes, ""},
+	{"U8", "VPMOVZXBD", stripeLanes, ""},
+	{"Packed", "", stripeLanes / 2, ""},
+	{"S4", "VPMOVSXBD", stripeLanes / 2, "VPSRAD"},
+	{"U4", "VPMOVZXBD", stripeLanes / 2, "VPSRLD"},
 }
 
 // weightStripes are the kernels for few rows of x, whose weights are made on the
@@ -23,15 +28,16 @@ var weightCodes = []struct {
 func weightStripes(c *build.Context) {
 	for _, isa := range isas {
 		for _, t := range weightCodes {
-			if t.widen == "" && !isa.masks {
-				continue // tables have 8 elements
+			packed := t.bytes < stripeLanes
+			if packed && isa.masks != (t.widen == "") {
+				continue // tables have 16 elements
 			}
 			name, most := isa.name+t.name, either(isa.masks, 4, 1)
 			doc := "weights (q - zero) * scale to lanes, or to 0 unless there are more."
-			if t.widen == "" {
-				doc = "weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first."
+			if packed {
+				doc = fmt.Sprintf("weights (q - zero) * scale to lanes, or to 0 unless there are more: of %d elements of x the even ones come first.", isa.bytes/2)
 			}
-			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)",
+			w := newWeightReader(c, isa, t.bytes, t.widen, t.shift, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)",
 				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
 				"There are so many columns of codes, scales and zero points, which lie bytes apart"+
 					either(t.widen == "", ".", "; where zero is nil there are no zero points."))
@@ -44,7 +50,10 @@ func weightStripes(c *build.Context) {
 				c.Label(fewer)
 			}
 			w.stripes(1, row)
-			newWeightReader(c, isa, t.bytes, t.widen, "packWeights"+name, "to *float32, apart int)",
+			if t.shift != "" {
+				continue // what made bytes of them takes less than turning weights
+			}
+			newWeightReader(c, isa, t.bytes, t.widen, t.shift, "packWeights"+name, "to *float32, apart int)",
 				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.").pack()
 		}
 	}
@@ -55,18 +64,18 @@ type weightReader struct {
 	weightKernel
 	q, at, last, scale, zero reg.GPVirtual
 	bytes                    int            // of a stripe
-	widen                    string         // to 32 bits
+	widen, shift             string         // to 32 bits, and halves of bytes down to where codes lie
 	s, z                     reg.VecVirtual // z is nil where there are no zero points
 	// Of codes that are two in a byte: what halves stand for, which weights that
 	// is, and how even and odd elements become neighbours.
 	codes, table, low, high reg.VecVirtual
 }
 
-func newWeightReader(c *build.Context, isa *isa, bytes int, widen, name, parameters string, doc ...string) weightReader {
+func newWeightReader(c *build.Context, isa *isa, bytes int, widen, shift, name, parameters string, doc ...string) weightReader {
 	beginFunction(c, name, "func(q *byte, steps int, shift int, scale, zero, codes, "+parameters,
 		append(doc, "Numbers of 32 positions >> shift are those of their scales.")...)
 	w := weightReader{
-		weightKernel: newWeightKernel(c, isa), bytes: bytes, widen: widen,
+		weightKernel: newWeightKernel(c, isa), bytes: bytes, widen: widen, shift: shift,
 		q: param(c, "q"), at: c.GP64(), last: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
 	}
 	w.steps, w.s, w.z = param(c, "steps"), w.vector(), w.vector()
@@ -146,10 +155,13 @@ func (w weightReader) first() {
 	w.c.MOVQ(operand.I32(-1), w.last)
 }
 
+// packed reports whether codes are two in a byte.
+func (w weightReader) packed() bool { return w.bytes < stripeLanes }
+
 // turn changes the order of lanes, two vectors at a time, where that of elements
 // is another.
 func (w weightReader) turn(acc accumulators, change func(a, b reg.VecVirtual) (reg.VecVirtual, reg.VecVirtual)) {
-	if w.table == nil {
+	if !w.packed() {
 		return
 	}
 	for _, vectors := range acc.vectors {
@@ -166,7 +178,7 @@ func (w weightReader) pack() {
 	var even reg.VecVirtual
 	w.each(func(v int, weights reg.VecVirtual) {
 		switch {
-		case w.table == nil:
+		case !w.packed():
 			store(v, weights)
 		case v%2 == 0:
 			even = weights
@@ -217,35 +229,67 @@ func (w weightReader) group() {
 // weights makes those of half a stripe, of codes in a byte the even ones first.
 func (w weightReader) weights(half int, use func(v int, weights reg.VecVirtual)) {
 	vectors := stripeLanes / w.kernel.lanes / 2
-	if w.table != nil {
-		even, odd := w.vector(), w.vector()
-		w.c.VPMOVZXBD(operand.Mem{Base: w.q, Disp: half * w.bytes / 2}, even)
-		w.c.VPSRLD(operand.Imm(4), even, odd)
-		for i, v := range []reg.VecVirtual{even, odd} {
-			w.c.VPERMPS(w.table, v, v) // the low 4 bits number a weight
-			use(half*vectors+i, v)
+	if w.packed() {
+		for i := 0; i < vectors; i += 2 {
+			even, odd := w.evenAndOdd(operand.Mem{Base: w.q, Disp: (half*vectors + i) * w.kernel.lanes / 2})
+			use(half*vectors+i, even)
+			use(half*vectors+i+1, odd)
 		}
 		return
 	}
 	for i := range vectors {
 		v, x := half*vectors+i, w.vector()
 		w.emit(w.widen, operand.Mem{Base: w.q, Disp: v * w.kernel.lanes}, x)
-		w.emit("VCVTDQ2PS", x, x)
-		if w.z != nil {
-			w.emit("VSUBPS", w.z, x, x)
-		}
-		w.emit("VMULPS", w.s, x, x)
+		w.toWeights(x)
 		use(v, x)
 	}
 }
 
+// evenAndOdd makes the weights of codes that are two in a byte.
+func (w weightReader) evenAndOdd(from operand.Mem) (even, odd reg.VecVirtual) {
+	even, odd = w.vector(), w.vector()
+	if w.table != nil {
+		w.c.VPMOVZXBD(from, even)
+		w.c.VPSRLD(operand.Imm(4), even, odd)
+		w.c.VPERMPS(w.table, even, even) // the low 4 bits number a weight
+		w.c.VPERMPS(w.table, odd, odd)
+		return even, odd
+	}
+	w.emit(w.widen, from, even)
+	w.emit(w.shift, 4, even, odd)
+	w.emit("VPSLLD", 28, even, even)
+	w.emit(w.shift, 28, even, even)
+	w.toWeights(even)
+	w.toWeights(odd)
+	return even, odd
+}
+
+// toWeights makes weights of widened codes.
+func (w weightReader) toWeights(x reg.VecVirtual) {
+	w.emit("VCVTDQ2PS", x, x)
+	if w.z != nil {
+		w.emit("VSUBPS", w.z, x, x)
+	}
+	w.emit("VMULPS", w.s, x, x)
+}
+
 // interleave makes neighbours of even and odd elements.
 func (w weightReader) interleave(even, odd reg.VecVirtual) (low, high reg.VecVirtual) {
+	if w.table == nil {
+		lower, upper := w.pairOf("VUNPCKLPS", nil, even, odd), w.pairOf("VUNPCKHPS", nil, even, odd)
+		return w.pairOf("VPERM2F128", []any{0x20}, lower, upper), w.pairOf("VPERM2F128", []any{0x31}, lower, upper)
+	}
 	return w.permute(even, odd, w.low, w.high)
 }
 
 // part is the reverse.
 func (w weightReader) part(low, high reg.VecVirtual) (even, odd reg.VecVirtual) {
+	if w.table == nil {
+		even, odd = w.pairOf("VSHUFPS", []any{0x88}, low, high), w.pairOf("VSHUFPS", []any{0xDD}, low, high)
+		w.emit("VPERMPD", 0xD8, even, even)
+		w.emit("VPERMPD", 0xD8, odd, odd)
+		return even, odd
+	}
 	from := param(w.c, "codes")
 	order := [2]reg.VecVirtual{w.vector(), w.vector()}
 	for i, v := range order {
