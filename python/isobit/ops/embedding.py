@@ -79,16 +79,35 @@ def _sparse_gradient(
     """Coalesced: ascending rows, each once, with the sums of the dense gradient."""
     if scale_grad_by_freq:
         raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
-    found, position = _distinct(indices)
+    found, position = _distinct(indices, rows, padding_idx if padding_idx >= 0 else None)
     values = _BACKWARD(grad_output, position, found.numel(), -1, False)
-    return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx if padding_idx >= 0 else None)
+    return _coalesced(found, values, (rows, grad_output.shape[-1]))
 
 
-def _distinct(indices: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows that indices name, ascending, and for each index which of them it is."""
+_DENSE = 20  # rows for an index, up to which marking rows is faster than sorting indices
+
+
+def _distinct(indices: Tensor, rows: int, left_out: int | None) -> tuple[Tensor, Tensor]:
+    """The rows that indices name, ascending, and for each index which of them it is: -1 of the one left out."""
     if not _has_values(indices):  # as if no two were equal
         return indices.flatten(), indices
+    known = not isinstance(indices, FakeTensor) and (left_out is None or left_out >= 0)
+    if known and rows <= _DENSE * indices.numel():
+        at = indices.flatten().long()
+        named = torch.zeros(rows, dtype=torch.bool, device=at.device).index_fill_(0, at, True)
+        if left_out is not None:
+            named[left_out] = False
+        found = named.nonzero().squeeze(1)
+        place = at.new_empty(rows)
+        if left_out is not None:
+            place[left_out] = -1
+        place.scatter_(0, found, torch.arange(found.numel(), device=at.device))
+        return found, place.index_select(0, at).reshape(indices.shape)
     found, position = torch.unique(indices, sorted=True, return_inverse=True)
+    if left_out is not None:
+        others = found != left_out
+        place = (others.cumsum(0) - 1).masked_fill(~others, -1)
+        found, position = found[others.nonzero().squeeze(1)], place[position]
     return found, position
 
 
@@ -97,11 +116,8 @@ def _has_values(indices: Tensor) -> bool:
     return not (indices.is_meta or (isinstance(indices, FakeTensor) and get_proxy_mode() is None))
 
 
-def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], left_out: int | None) -> Tensor:
-    """A sparse gradient of ascending rows, without one that is left out."""
-    if left_out is not None and _has_values(found):
-        kept = (found != left_out).nonzero().squeeze(1)
-        found, values = found[kept], values[kept]
+def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse gradient of ascending rows."""
     # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
     # indices and values, which torch takes for uncoalesced; otherwise a clone, which stays coalesced.
     apart = torch.empty_strided((1, found.numel()), (1, 2), dtype=torch.int64, device=found.device).copy_(found)

@@ -84,13 +84,11 @@ def _sparse_gradient(
         # What follows the last one is in no bag: as padding, or -1.
         beyond = torch.arange(len(indices), device=indices.device) >= (offsets[-1] if len(offsets) else 0)
         indices, left_out = indices.masked_fill(beyond, padding_idx), padding_idx
-    found, position = _distinct(indices)
-    if left_out is not None:  # which a bag does not count either: as an index out of range
-        position = position.masked_fill(indices == left_out, -1)
+    found, position = _distinct(indices, rows, left_out)  # a bag does not count what is left out either
     values = _BACKWARD(
         grad_output, position, offsets, factors, None, found.numel(), mode, -1, include_last_offset, False
     )
-    return _coalesced(found, values, (rows, grad_output.shape[-1]), left_out)
+    return _coalesced(found, values, (rows, grad_output.shape[-1]))
 
 
 _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
@@ -100,7 +98,7 @@ for _op in (_BACKWARD, _WEIGHTS_BACKWARD):
 for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
     register(_op)
 
-_fast = _FORWARD.fast
+_fast, _direct = _FORWARD.fast, _FORWARD.direct
 
 
 def embedding_bag(
@@ -133,7 +131,8 @@ def embedding_bag(
         lists = input if offsets is None else offsets
         if type(lists) is Tensor and not lists.is_nested and lists.dim():
             attributes: tuple[Any, ...] = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
-            results = _fast(weight, input, offsets, per_sample_weights, *attributes)
+            call = _fast if mode == "max" else _direct  # its gradient wants chosen, too
+            results = call(weight, input, offsets, per_sample_weights, *attributes)
             if results is not NotImplemented:  # else something is wrong, or a case for torch's dispatcher
                 return results[0]
     if isinstance(input, Tensor) and input.layout == torch.jagged:
