@@ -126,3 +126,20 @@ def test_sparse_gradients_leave_out_a_padding_row_of_0():
         assert not sparse or weight.grad.indices().tolist() == [[1, 3]]
     with pytest.raises(RuntimeError, match="embedding: scale_grad_by_freq does not work with a sparse gradient"):
         isobit.embedding(indices, weight, scale_grad_by_freq=True, sparse=True).sum().backward()
+
+
+@pytest.mark.parametrize("padding_idx", [None, 0, -1])
+@pytest.mark.parametrize("rows", [40, 4000])  # marked, sorted
+def test_a_sparse_gradient_is_the_dense_one(rows, padding_idx):
+    weight, indices, dy = draw(rows, 3).requires_grad_(), torch.tensor([7, 0, rows - 1, 7, 3, 0, 3, 7]), draw(8, 3)
+    found = [i for i in (0, 3, 7, rows - 1) if padding_idx is None or i != padding_idx % rows]
+    bags = {"offsets": torch.tensor([0, 3, 3, 7]), "mode": "mean"}
+    for f, grad, more in ((isobit.embedding, dy, {}), (isobit.embedding_bag, dy[:4], bags)):
+        for dtype in (torch.int32, torch.int64):
+            given = (indices.to(dtype), weight)
+            dense, sparse = (
+                torch.autograd.grad(f(*given, padding_idx=padding_idx, sparse=s, **more), weight, grad)[0]
+                for s in (False, True)
+            )
+            assert sparse.indices().tolist() == [found]
+            assert_same(sparse.to_dense(), dense)

@@ -80,9 +80,9 @@ def _sparse_gradient(
     """Coalesced: ascending rows, each once, with the sums of the dense gradient."""
     if scale_grad_by_freq:
         raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
-    found, position = distinct(indices)
+    found, position = distinct(indices, rows, padding_idx if padding_idx >= 0 else None)
     values = _BACKWARD(grad_output, position, found.numel(), -1, False)
-    return coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx if padding_idx >= 0 else None)
+    return coalesced(found, values, (rows, grad_output.shape[-1]))
 
 
 _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding calls it

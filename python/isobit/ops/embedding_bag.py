@@ -87,13 +87,11 @@ def _sparse_gradient(
         # What follows the last one is in no bag: as padding, or -1.
         beyond = torch.arange(len(indices), device=indices.device) >= (offsets[-1] if len(offsets) else 0)
         indices, left_out = indices.masked_fill(beyond, padding_idx), padding_idx
-    found, position = distinct(indices)
-    if left_out is not None:  # which a bag does not count either: as an index out of range
-        position = position.masked_fill(indices == left_out, -1)
+    found, position = distinct(indices, rows, left_out)  # a bag does not count what is left out either
     values = _BACKWARD(
         grad_output, position, offsets, per_sample_weights, None, found.numel(), mode, -1, include_last_offset, False
     )
-    return coalesced(found, values, (rows, grad_output.shape[-1]), left_out)
+    return coalesced(found, values, (rows, grad_output.shape[-1]))
 
 
 _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
@@ -103,20 +101,21 @@ for _op in (_BACKWARD, _WEIGHTS_BACKWARD):
 for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
     register(_op)
 
-_fast = _FORWARD.fast
+_fast, _direct = _FORWARD.fast, _FORWARD.direct
 
 
-def _direct(
+def _plain(
     input: Any, weight: Any, offsets: Any, per_sample_weights: Any, mode: Any, scale_grad_by_freq: Any, sparse: Any
 ) -> Any:
-    """The direct call; NotImplemented where something is wrong, or a case for torch's dispatcher."""
+    """The call without padding and max_norm; NotImplemented where something is wrong, or a case for torch's dispatcher."""
     lists = input if offsets is None else offsets
     if type(lists) is not Tensor or lists.is_nested or lists.dim() == 0 or not isinstance(mode, str):
         return NotImplemented
     if mode == "max" and not (scale_grad_by_freq is sparse is False):
         return NotImplemented
     attributes = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
-    results = _fast(weight, input, offsets, per_sample_weights, *attributes)
+    call = _fast if mode == "max" else _direct  # its gradient wants chosen, too
+    results = call(weight, input, offsets, per_sample_weights, *attributes)
     return results if results is NotImplemented else results[0]
 
 
@@ -146,7 +145,7 @@ def embedding_bag(
     [[4.0, 6.0], [2.0, 3.0]]
     """
     if max_norm is None and padding_idx is None and include_last_offset is False and not is_dynamo_compiling():
-        y = _direct(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
+        y = _plain(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
         if y is not NotImplemented:
             return y
     if isinstance(input, Tensor) and input.layout == torch.jagged:
