@@ -30,7 +30,7 @@ func TestAffineRowsStartAfresh(t *testing.T) {
 		for i := range grid {
 			grid[i] = float32(math.Sin(float64(i)))
 		}
-		types := Types{Compute: tensor.F32, In: [4]tensor.DType{tensor.F32}}
+		types := Types{Compute: tensor.F32, In: InTypes{tensor.F32}}
 		step := int64(4 * dims)
 		run := func(row Row[func(*AffineRun, []float32)]) []float32 {
 			s := new(Scratch)

@@ -15,7 +15,7 @@ func TestDivideRow(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.NaN(), 1e-45, 65504, 1e300, -3}
 	for _, dtype := range []tensor.DType{tensor.F32, tensor.F64, tensor.BF16, tensor.F16} {
-		types := Types{Compute: dtype.Compute(), In: [4]tensor.DType{dtype}}
+		types := Types{Compute: dtype.Compute(), In: InTypes{dtype}}
 		define, _ := DivideRow[len(DivideRow)-1].Pick(types)
 		for _, n := range []int64{0, 1, 31, 32, 33, 95, 128, 300} {
 			x := tensor.New(dtype, n)

@@ -27,7 +27,7 @@ func TestChosenRuns(t *testing.T) {
 					if row.Needs > cpu.Best() {
 						t.Skip("this machine is without", row.Needs)
 					}
-					types := cpu.Types{Compute: tensor.F32, In: [4]tensor.DType{in}, Out: [3]tensor.DType{out}}
+					types := cpu.Types{Compute: tensor.F32, In: cpu.InTypes{in}, Out: cpu.OutTypes{out}}
 					kernel, ok := row.Pick(types)
 					if !ok {
 						t.Fatal("the row does not take these types")

@@ -5,8 +5,8 @@ import "unsafe"
 // Args are the operands of one run of an elementwise kernel. Which operand
 // stands where is said by the kernel's table of rows.
 type Args struct {
-	In      [4]Span
-	Out     [3]Span
+	In      [MaxInputs]Span
+	Out     [MaxOutputs]Span
 	Lo, Hi  float64 // quant_min, quant_max
 	Attrs   Attrs
 	Scratch *Scratch // of the calling worker
@@ -39,7 +39,7 @@ type Args struct {
 // most: each is a group of its own, and leaves its sums in LanesOfGroup.
 type Runs struct {
 	Steps, Strands int
-	Step, Apart    [7]int64
+	Step, Apart    [MaxInputs + MaxOutputs]int64
 	Keep           bool // a striped kernel goes on with the sums that are in LanesOfGroup
 	lane           int  // of a run's first element
 }
@@ -109,8 +109,8 @@ func ofCompute[C Compute, F any](f32, f64 any) *F {
 
 // operands are one block of every operand in the compute type.
 type operands[C Compute] struct {
-	in  [4][]C
-	out [3][]C
+	in  [MaxInputs][]C
+	out [MaxOutputs][]C
 }
 
 // forBlocks runs body over the elements block by block: inputs are loaded

@@ -46,7 +46,7 @@ func CopyRow(dst, src Span, n int64) {
 		copy(unsafe.Slice((*byte)(dst.P), n*size), unsafe.Slice((*byte)(src.P), n*size))
 		return
 	}
-	strided, _ := pickStridedCopy(Types{In: [4]tensor.DType{dst.DType}})
+	strided, _ := pickStridedCopy(Types{In: InTypes{dst.DType}})
 	strided(dst.P, dst.Stride, src.P, src.Stride, n)
 }
 

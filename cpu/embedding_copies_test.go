@@ -33,7 +33,7 @@ func TestEmbeddingRows(t *testing.T) {
 					}
 					const first = 2 // rows of To before the first
 					for _, row := range Embedding {
-						kernel, ok := row.Pick(Types{In: [4]tensor.DType{dtype}})
+						kernel, ok := row.Pick(Types{In: InTypes{dtype}})
 						if !ok || row.Needs > Best() {
 							continue
 						}

@@ -111,7 +111,7 @@ func turnGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) *C
 var turns = [...]Transpose{2: firstTurn(tensor.BF16), 4: firstTurn(tensor.F32), 8: firstTurn(tensor.F64)}
 
 func firstTurn(d tensor.DType) Transpose {
-	turn, _ := Transposes[0].Pick(Types{In: [4]tensor.DType{d}})
+	turn, _ := Transposes[0].Pick(Types{In: InTypes{d}})
 	return turn
 }
 

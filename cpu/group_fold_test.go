@@ -66,7 +66,7 @@ func TestGroupExtremes(t *testing.T) {
 				want := guardedPair(make([]float32, count), make([]float32, count))
 				definition(scratch, x, n, want)
 				for _, row := range table {
-					if extremes, ok := row.Pick(cpu.Types{In: [4]tensor.DType{d}}); ok && row.Needs <= cpu.Best() {
+					if extremes, ok := row.Pick(cpu.Types{In: cpu.InTypes{d}}); ok && row.Needs <= cpu.Best() {
 						got := guardedPair(make([]float32, count), make([]float32, count))
 						extremes(scratch, x, n, got)
 						sameResults(t, got, want, fmt.Sprintf("%s: extremes of %d groups of %d %s", row.Name, count, n, d))

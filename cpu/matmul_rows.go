@@ -52,7 +52,7 @@ func newMatmulRow[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
 		compute: t.Compute, size: t.Compute.Size(),
 	}
 	r.input, r.other, r.y = newMatmulOperand(isa, t.In[0]), newMatmulOperand(isa, t.In[1]), newMatmulOperand(isa, t.Out[0])
-	r.transpose, _ = PickUpTo(Transposes, isa, Types{In: [4]tensor.DType{t.Compute}})
+	r.transpose, _ = PickUpTo(Transposes, isa, Types{In: InTypes{t.Compute}})
 	return MatmulRow{r.tile, r.largest, func(m, n, k int64) int64 {
 		narrow := r.plan(min(n, r.there.turned.columns), m, k) // as the last tile may be, or have few rows
 		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes, narrow.bytes)

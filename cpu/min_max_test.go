@@ -16,7 +16,7 @@ func TestExtremesOfAnyLaneStay(t *testing.T) {
 	for _, types := range table.types {
 		forRows(t, table, types, func(t *testing.T, row *cpu.Row[cpu.Striped], _ *rand.Rand) {
 			d := types[0]
-			kernel, _ := row.Pick(cpu.Types{Compute: compute(types), In: [4]tensor.DType{d}})
+			kernel, _ := row.Pick(cpu.Types{Compute: compute(types), In: cpu.InTypes{d}})
 			data := make([]byte, 64*d.Size())
 			put(data, d, 0, 100)
 			add := func(n int, pos int64) {

@@ -45,10 +45,19 @@ func ParseISA(name string) (ISA, bool) {
 // order, and the type that it computes in (F32 or F64).
 type Types struct {
 	Compute tensor.DType
-	In      [4]tensor.DType
-	Out     [3]tensor.DType
+	In      InTypes
+	Out     OutTypes
 	Attrs   Attrs
 }
+
+// MaxInputs and MaxOutputs are the most operands of a kernel.
+const MaxInputs, MaxOutputs = 4, 3
+
+// InTypes and OutTypes are the types of operands, tensor.None of those that there are not.
+type (
+	InTypes  [MaxInputs]tensor.DType
+	OutTypes [MaxOutputs]tensor.DType
+)
 
 // Attrs are the attributes that a row may depend on.
 type Attrs struct {

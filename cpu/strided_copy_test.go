@@ -20,7 +20,7 @@ func TestStridedCopies(t *testing.T) {
 				if row.Needs > cpu.Best() {
 					t.Skipf("this machine has no %v", row.Needs)
 				}
-				strided, ok := row.Pick(cpu.Types{In: [4]tensor.DType{d}})
+				strided, ok := row.Pick(cpu.Types{In: cpu.InTypes{d}})
 				require.True(t, ok)
 				r, size := rand.New(rand.NewPCG(2, uint64(d))), d.Size()
 				for range 500 {

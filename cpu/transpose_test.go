@@ -20,7 +20,7 @@ func TestTransposes(t *testing.T) {
 				if row.Needs > cpu.Best() {
 					t.Skipf("this machine has no %v", row.Needs)
 				}
-				types := cpu.Types{In: [4]tensor.DType{d}}
+				types := cpu.Types{In: cpu.InTypes{d}}
 				fast, ok := row.Pick(types)
 				require.True(t, ok)
 				slow, _ := cpu.Transposes[len(cpu.Transposes)-1].Pick(types)

@@ -53,7 +53,7 @@ type copier struct {
 }
 
 func newCopier(d tensor.DType) copier {
-	t := cpu.Types{In: [4]tensor.DType{d}}
+	t := cpu.Types{In: cpu.InTypes{d}}
 	return copier{d.Size(), pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
 }
 

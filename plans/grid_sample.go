@@ -119,7 +119,7 @@ func (g *gridSamples) run(c *call) error {
 
 func gridTypes(p *Problem) cpu.Types {
 	d := p.DType("input")
-	return cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d, p.DType("grid")}}
+	return cpu.Types{Compute: d.Compute(), In: cpu.InTypes{d, p.DType("grid")}}
 }
 
 // inferSampler checks input and grid and returns the shape of the output.

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxDims     = 2 * tensor.MaxRank // a blocked dimension counts twice
-	maxOperands = 9
+	maxOperands = firstGroupValue + 2
 )
 
 // layout is an iteration space over several operands: extents, outermost
@@ -203,12 +203,12 @@ func (l *layout) walk(cur *cursor, begin, end int64, operands int, run func(n in
 	}
 }
 
-// Operands 0 to 3 are a kernel's inputs, 4 to 6 its outputs; 7 and 8 are
-// outputs with one element per group.
+// Operands are numbered: a kernel's inputs, its outputs, then two outputs with one
+// element per group.
 const (
-	firstOutput     = 4
-	kernelOperands  = 7
-	firstGroupValue = 7
+	firstOutput     = cpu.MaxInputs
+	kernelOperands  = firstOutput + cpu.MaxOutputs
+	firstGroupValue = kernelOperands
 )
 
 // steps returns how far every operand steps along a dimension.

@@ -84,7 +84,7 @@ func buildMatmul(pl *plan) error {
 	p := &pl.problem
 	dtype := p.DType("input")
 	row, err := selectRow(pl, cpu.Matmul, cpu.Types{
-		Compute: dtype.Compute(), In: [4]tensor.DType{dtype, p.DType("other")}, Out: [3]tensor.DType{p.DType("y")},
+		Compute: dtype.Compute(), In: cpu.InTypes{dtype, p.DType("other")}, Out: cpu.OutTypes{p.DType("y")},
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ type rowSums struct {
 
 // sumTypes are the types of sums of rows.
 func sumTypes(terms, out tensor.DType) cpu.Types {
-	return cpu.Types{Compute: out.Compute(), In: [4]tensor.DType{terms}, Out: [3]tensor.DType{out}}
+	return cpu.Types{Compute: out.Compute(), In: cpu.InTypes{terms}, Out: cpu.OutTypes{out}}
 }
 
 // Jobs handle whole rows, which memory likes best. Only if a row has more than

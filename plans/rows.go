@@ -102,7 +102,7 @@ func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err 
 
 // typesOf are those of a kernel whose operands have one type.
 func typesOf(d tensor.DType) cpu.Types {
-	return cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d}}
+	return cpu.Types{Compute: d.Compute(), In: cpu.InTypes{d}}
 }
 
 // logRefusal logs why a row was refused, once for all tables that have it.

@@ -50,7 +50,7 @@ func buildWeightOnlyLinear(pl *plan) error {
 	compute := p.DType("x").Compute()
 	layer, err := selectRow(pl, cpu.WeightOnlyLinear, cpu.Types{
 		Compute: compute,
-		In:      [4]tensor.DType{p.DType("x"), p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
+		In:      cpu.InTypes{p.DType("x"), p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
 	})
 	if err != nil {
 		return err

@@ -52,69 +52,54 @@ func (v variant) typeNames() (name string) {
 	return name
 }
 
-// field is one of a struct that kernels read.
-type field struct {
-	name, goType, doc string
-	offset            int
-}
-
-func offsetOf(fields []field, name string) int {
-	for _, f := range fields {
-		if f.name == name {
-			return f.offset
-		}
-	}
-	panic("no field " + name)
-}
-
-// callFields is the layout of cpu.kernelCall, which kernels read.
-var callFields = []field{
-	{"in0", "unsafe.Pointer", "the data inputs, contiguous", 0},
-	{"in1", "unsafe.Pointer", "", 8},
-	{"out", "unsafe.Pointer", "the data output, contiguous", 16},
-	{"scale", "unsafe.Pointer", "parameters in the compute type, one for each element", 24},
-	{"zero", "unsafe.Pointer", "or one for all: see scales, zeros", 32},
-	{"sum0", "unsafe.Pointer", "accumulators in the compute type, one for each element", 40},
-	{"sum1", "unsafe.Pointer", "or 64 that elements take in turn: see wide", 48},
-	{"lo", "uint64", "bounds of codes: the bits of a number of the compute type", 56},
-	{"hi", "uint64", "", 64},
-	{"scales", "bool", "there is a scale for each element", 72},
-	{"zeros", "bool", "there is a zero point for each element", 73},
-	{"wide", "bool", "there are accumulators for each element", 74},
-	{"reciprocal", "bool", "multiply by 1/scale", 75},
-	{"stream", "bool", "store around the caches; out is a multiple of the register size", 76},
-	{"quick", "bool", "strands have what quick codes are made of", 77},
-	{"heads", "bool", "runs do not begin at a cache line of the output", 78},
-	{"symmetric", "bool", "chosen scales are for a symmetric range, without zero points", 79},
-	{"ahead", "int", "bytes from a data input's element to one that is asked for, or 0", 80},
-	{"steps", "int", "how many runs each strand has; 0: there is one run, with the parameters above", 88},
-	{"strands", "int", "how many there are", 96},
-	{"visit", "int", "how many elements of each are taken in turn, a multiple of the kernel's block", 104},
-	{"params", "unsafe.Pointer", "of every step those of each run, a strand", 112},
-	{"paramsStep", "int", "bytes from those of a step to the next", 120},
-	{"in0Visit", "int", "bytes of a visit", 128},
-	{"in0Apart", "int", "from the end of one to where the next strand's begins", 136},
-	{"in0Turn", "int", "from there, after the last strand, to the first's next visit, backwards", 144},
-	{"in0Step", "int", "and from where a run begins to the strand's next", 152},
-	{"in1Visit", "int", "", 160},
-	{"in1Apart", "int", "", 168},
-	{"in1Turn", "int", "", 176},
-	{"in1Step", "int", "", 184},
-	{"outVisit", "int", "", 192},
-	{"outApart", "int", "", 200},
-	{"outTurn", "int", "", 208},
-	{"outStep", "int", "", 216},
-	{"sumStep", "int", "from where a run leaves sum0 and sum1 to the accumulators of the next", 224},
-	{"in0Row", "int", "where the kernel notes that a run, or a row, begins", 232},
-	{"in1Row", "int", "", 240},
-	{"outRow", "int", "", 248},
-	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen", 256},
-	{"rows", "int", "how many rows of elements have the parameters of these, a Step apart; 0: there is one", 264},
-	{"kind", "uint8", "which type codes have, of those that the kernel reads", 272},
-	{"half", "uint8", "and elements of 16 bits", 273},
-	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size", 280},
-	{"columns", "unsafe.Pointer", "what quick codes of each element of the rows are made of, or nil", 288},
-}
+// kernelCall is what kernels are called with.
+var kernelCall = newStruct("kernelCall", "is what a call of a generated kernel reads: operands and how to run.", []field{
+	{"in0", "unsafe.Pointer", "the data inputs, contiguous"},
+	{"in1", "unsafe.Pointer", ""},
+	{"out", "unsafe.Pointer", "the data output, contiguous"},
+	{"scale", "unsafe.Pointer", "parameters in the compute type, one for each element"},
+	{"zero", "unsafe.Pointer", "or one for all: see scales, zeros"},
+	{"sum0", "unsafe.Pointer", "accumulators in the compute type, one for each element"},
+	{"sum1", "unsafe.Pointer", "or 64 that elements take in turn: see wide"},
+	{"lo", "uint64", "bounds of codes: the bits of a number of the compute type"},
+	{"hi", "uint64", ""},
+	{"scales", "bool", "there is a scale for each element"},
+	{"zeros", "bool", "there is a zero point for each element"},
+	{"wide", "bool", "there are accumulators for each element"},
+	{"reciprocal", "bool", "multiply by 1/scale"},
+	{"stream", "bool", "store around the caches; out is a multiple of the register size"},
+	{"quick", "bool", "strands have what quick codes are made of"},
+	{"heads", "bool", "runs do not begin at a cache line of the output"},
+	{"symmetric", "bool", "chosen scales are for a symmetric range, without zero points"},
+	{"ahead", "int", "bytes from a data input's element to one that is asked for, or 0"},
+	{"steps", "int", "how many runs each strand has; 0: there is one run, with the parameters above"},
+	{"strands", "int", "how many there are"},
+	{"visit", "int", "how many elements of each are taken in turn, a multiple of the kernel's block"},
+	{"params", "unsafe.Pointer", "of every step those of each run, a strand"},
+	{"paramsStep", "int", "bytes from those of a step to the next"},
+	{"in0Visit", "int", "bytes of a visit"},
+	{"in0Apart", "int", "from the end of one to where the next strand's begins"},
+	{"in0Turn", "int", "from there, after the last strand, to the first's next visit, backwards"},
+	{"in0Step", "int", "and from where a run begins to the strand's next"},
+	{"in1Visit", "int", ""},
+	{"in1Apart", "int", ""},
+	{"in1Turn", "int", ""},
+	{"in1Step", "int", ""},
+	{"outVisit", "int", ""},
+	{"outApart", "int", ""},
+	{"outTurn", "int", ""},
+	{"outStep", "int", ""},
+	{"sumStep", "int", "from where a run leaves sum0 and sum1 to the accumulators of the next"},
+	{"in0Row", "int", "where the kernel notes that a run, or a row, begins"},
+	{"in1Row", "int", ""},
+	{"outRow", "int", ""},
+	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen"},
+	{"rows", "int", "how many rows of elements have the parameters of these, a Step apart; 0: there is one"},
+	{"kind", "uint8", "which type codes have, of those that the kernel reads"},
+	{"half", "uint8", "and elements of 16 bits"},
+	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size"},
+	{"columns", "unsafe.Pointer", "what quick codes of each element of the rows are made of, or nil"},
+})
 
 func (o *op) functionName(isa *isa, v variant) string {
 	return strings.ToLower(o.name[:1]) + o.name[1:] + isa.name + v.typeNames()

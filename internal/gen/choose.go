@@ -15,7 +15,7 @@ import (
 // where those of runs are.
 func (k *kernel) choose(n, params reg.GPVirtual, block int) {
 	scale, zero := k.qparams(k.extremes(n, block))
-	at := func(name string) operand.Mem { return operand.Mem{Base: params, Disp: offsetOf(runFields, name)} }
+	at := func(name string) operand.Mem { return operand.Mem{Base: params, Disp: runParams.offset(name)} }
 	k.c.VMOVSS(scale, at("scale"))
 	k.c.VMOVSS(zero, at("zero"))
 	if k.op.quick != nil {

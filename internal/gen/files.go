@@ -105,26 +105,10 @@ func (v variant) concrete() []concrete {
 func callFile() ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(header + "package cpu\n\nimport \"unsafe\"\n\n")
-	for _, s := range []struct {
-		doc    string
-		fields []field
-	}{
-		{"kernelCall is what a call of a generated kernel reads: operands and how to run.\ntype kernelCall", callFields},
-		{"runParams is the parameters of many runs.\ntype runParams", runFields},
-		{"columnParams is what quick codes of elements with a scale each are made of.\ntype columnParams", columnFields},
-	} {
-		fmt.Fprintf(&b, "// %s struct {\n", s.doc)
-		for _, f := range s.fields {
-			fmt.Fprintf(&b, "%s %s", f.name, f.goType)
-			if f.doc != "" {
-				fmt.Fprintf(&b, " // %s", f.doc)
-			}
-			b.WriteString("\n")
-		}
-		b.WriteString("}\n\n")
+	for _, s := range []structType{kernelCall, runParams, columnParams} {
+		b.WriteString(s.declaration)
 	}
-	fmt.Fprintf(&b, "// maxRuns is how many runs a kernel handles in one call at most.\nconst maxRuns = %d\n\n", maxRuns)
-	fmt.Fprintf(&b, "// quickColumns is how many elements columnParams are of.\nconst quickColumns = %d\n\n", quickColumns)
+	b.WriteString(structConstants)
 	b.WriteString("// What quick codes ask for: the length of a run, the bits of scales and of bounds.\nconst (\n")
 	fmt.Fprintf(&b, "quickLength = %d\nsmallestScale = %#x\nlargestScale = %#x\nlargestBound = %#x\n)\n", quickLength, smallestScale, largestScale, largestBound)
 	return format.Source([]byte(b.String()))

@@ -299,7 +299,7 @@ func (k *kernel) jumpUnless(flag, label string) {
 }
 
 func (k *kernel) field(name string) operand.Mem {
-	return operand.Mem{Base: k.call, Disp: offsetOf(callFields, name)}
+	return operand.Mem{Base: k.call, Disp: kernelCall.offset(name)}
 }
 
 // double reports whether the kernel computes in f64.

@@ -12,16 +12,17 @@ import (
 // quickColumns is of how many elements it is made at a time, so that it stays in the first cache.
 const quickColumns = 1024
 
-// columnFields is the layout of cpu.columnParams. Arrays do not lie a power of 2 apart.
-var columnFields = []field{
-	{"first", "[quickColumns + 16]float32", "what quick codes are made of", 0},
-	{"last", "[quickColumns + 16]float32", "", columnPitch},
-	{"inverse", "[quickColumns + 16]float32", "", 2 * columnPitch},
-	{"rest", "[quickColumns + 16]float32", "", 3 * columnPitch},
-	{"zeros", "[quickColumns]uint8", "the lowest bytes of zero points", 4 * columnPitch},
-}
+// columnParams is of the elements of some columns. Arrays do not lie a power of 2 apart.
+var columnParams = newStruct("columnParams", "is what quick codes of elements with a scale each are made of.", []field{
+	{"first", "[quickColumns + 16]float32", "what quick codes are made of"},
+	{"last", "[quickColumns + 16]float32", ""},
+	{"inverse", "[quickColumns + 16]float32", ""},
+	{"rest", "[quickColumns + 16]float32", ""},
+	{"zeros", "[quickColumns]uint8", "the lowest bytes of zero points"},
+})
 
-const columnPitch = 4 * (quickColumns + 16)
+// columnPitch is how many bytes the arrays are apart.
+var columnPitch = columnParams.offset("last")
 
 // columnBlocks handles all whole blocks of a row whose elements have what quick codes are made
 // of, if they have.
@@ -29,7 +30,7 @@ func (k *kernel) columnBlocks(n reg.GPVirtual, block int) {
 	none, columns, zeros := k.newLabel("none"), k.c.GP64(), k.c.GP64()
 	k.c.MOVQ(k.field("columns"), columns)
 	branch(k.c.TESTQ, columns, columns, k.c.JEQ, none)
-	k.c.LEAQ(operand.Mem{Base: columns, Disp: offsetOf(columnFields, "zeros")}, zeros)
+	k.c.LEAQ(operand.Mem{Base: columns, Disp: columnParams.offset("zeros")}, zeros)
 	k.ptr["columns"], k.ptr["zeros"] = columns, zeros
 	k.quick = &quick{columns: true}
 	k.loop(n, block, func(k *kernel) {

@@ -14,16 +14,15 @@ import (
 // accumulators of their own: between calls nobody asks for memory. Kernels with
 // sums take one strand.
 
-// runFields is the layout of cpu.runParams: the parameters of every run of a
-// call.
-var runFields = []field{
-	{"scale", "[maxRuns]float64", "as numbers of the compute type, one after the other", 0},
-	{"zero", "[maxRuns]float64", "", 8 * maxRuns},
-	{"first", "[maxRuns]float32", "what quick codes are made of", 16 * maxRuns},
-	{"last", "[maxRuns]float32", "", 20 * maxRuns},
-	{"inverse", "[maxRuns]float32", "", 24 * maxRuns},
-	{"rest", "[maxRuns]float32", "", 28 * maxRuns},
-}
+// runParams is the parameters of every run of a call.
+var runParams = newStruct("runParams", "is the parameters of many runs.", []field{
+	{"scale", "[maxRuns]float64", "as numbers of the compute type, one after the other"},
+	{"zero", "[maxRuns]float64", ""},
+	{"first", "[maxRuns]float32", "what quick codes are made of"},
+	{"last", "[maxRuns]float32", ""},
+	{"inverse", "[maxRuns]float32", ""},
+	{"rest", "[maxRuns]float32", ""},
+})
 
 // maxRuns is how many runs a kernel handles in one call at most.
 const maxRuns = 128
@@ -166,7 +165,7 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 	c.MOVQ(params, of)
 	c.Label(next)
 	at := func(name string) operand.Mem {
-		return operand.Mem{Base: of, Disp: offsetOf(runFields, name)}
+		return operand.Mem{Base: of, Disp: runParams.offset(name)}
 	}
 	for _, name := range k.paramNames() {
 		r := k.vector()

@@ -64,7 +64,7 @@ var rows32, rows64 = rowsOf(tensor.F32), rowsOf(tensor.F64)
 // rowsOf picks the best rows for a type, by the instruction set that is allowed.
 func rowsOf(d tensor.DType) (rows []cpu.MatmulRow) {
 	for isa := range cpu.ISANames() {
-		row, _ := cpu.PickUpTo(cpu.Matmul, cpu.ISA(isa), cpu.Types{Compute: d, In: [4]tensor.DType{d, d}, Out: [3]tensor.DType{d}})
+		row, _ := cpu.PickUpTo(cpu.Matmul, cpu.ISA(isa), cpu.Types{Compute: d, In: cpu.InTypes{d, d}, Out: cpu.OutTypes{d}})
 		rows = append(rows, row)
 	}
 	return rows

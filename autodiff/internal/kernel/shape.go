@@ -85,7 +85,7 @@ func transposed[T Bits](z, x []T, nj, ni, sj, si int) {
 var turns = func() (by [9][2]cpu.Transpose) {
 	for _, d := range []tensor.DType{tensor.U8, tensor.F16, tensor.F32, tensor.F64} {
 		for i, isa := range []cpu.ISA{cpu.Go, cpu.AVX2} {
-			by[d.Size()][i], _ = cpu.PickUpTo(cpu.Transposes, isa, cpu.Types{In: [4]tensor.DType{d}})
+			by[d.Size()][i], _ = cpu.PickUpTo(cpu.Transposes, isa, cpu.Types{In: cpu.InTypes{d}})
 		}
 	}
 	return by
