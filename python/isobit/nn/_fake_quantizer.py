@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from .._explain import MAX_DIMS, check_dense, check_floats
+from .._checks import MAX_DIMS, check_dense, check_floats
 from ._buffers import FollowsData, has_value, version_of, write
 from ._hooks import has_forward_hooks, note
 from ._scheme import Scheme

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from .._transforms import is_empty, is_plain, number
 from ..ops.dequantize import wanted_gradients
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds, spell
+from .._checks import check_kinds, spell
 from .._load import PACKED
 from .._transforms import holds_nowhere, is_empty
 from ..ops import dequantize as _dequantize

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from ._fake_quantizer import check_module
 from ._hooks import has_forward_hooks, keep_hooks
 from ._linear import Operand

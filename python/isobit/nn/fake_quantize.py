@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from .._transforms import is_empty, is_recomputed, wants_derivative
 from . import torchao_config
 from ._buffers import has_value, member, set_buffer, set_flag

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from ..ops.embedding import embedding
 from ._fake_quantizer import FakeQuantizer, check_features, check_input, leaf
 from ._linear import Operand, trained_linear

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from .._transforms import check_function, is_empty, is_watched
 from ._buffers import assign, has_value, version_of, write
 from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting

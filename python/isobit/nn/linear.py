@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_dense
+from .._checks import check_dense
 from .._gradient import widest
 from .._transforms import wants_derivative
 from ..ops.dequantize import dequantize_per_token

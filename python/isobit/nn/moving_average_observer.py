@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from .._transforms import number
 from ._buffers import member
 from .observers import EPS, MinMaxObserver

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import FLOATS, check_kinds
+from .._checks import FLOATS, check_kinds
 from .._transforms import holds_nowhere, is_empty, is_recomputed
 from ._buffers import FollowsData, has_value, member, set_buffer, set_flag
 from ._fake_quantizer import Partial, check_input, leaf, taken_for

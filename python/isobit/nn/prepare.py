@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from ._fake_quantizer import FakeQuantizer, check_module
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize

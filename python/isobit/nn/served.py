@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_dense
+from .._checks import check_dense
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
 from ._buffers import FollowsData

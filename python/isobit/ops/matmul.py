@@ -13,7 +13,7 @@ from torch.compiler import is_dynamo_compiling
 from .. import _C
 from .._autocast import narrowed
 from .._autograd import eager_function, elsewhere
-from .._explain import check_dense, check_device, check_floats
+from .._checks import check_dense, check_device, check_floats
 from .._gradient import asked, no_forward_mode, none_for_none, rounded, save_for_jvp, wide_for
 from .._jagged import has_rows, of_values
 from .._op import Op
