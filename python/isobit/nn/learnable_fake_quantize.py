@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
-from .._transforms import check_function, is_empty, is_watched
+from .._known import is_empty
+from .._transforms import check_function, is_watched
 from ._buffers import assign, has_value, version_of, write
 from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting
 from ._grouping import Grouping, check_shape

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
-from .._transforms import number
+from .._known import number
 from ._buffers import member
 from .observers import EPS, MinMaxObserver
 

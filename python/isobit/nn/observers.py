@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from .._checks import FLOATS, check_kinds
-from .._transforms import holds_nowhere, is_empty, is_recomputed
+from .._known import holds_nowhere, is_empty
+from .._transforms import is_recomputed
 from ._buffers import FollowsData, has_value, member, set_buffer, set_flag
 from ._fake_quantizer import Partial, check_input, leaf, taken_for
 from ._grouping import Grouping, check_shape
