@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from .._checks import check_kinds
-from ._fake_quantizer import check_module
 from ._hooks import has_forward_hooks, keep_hooks
 from ._linear import Operand
+from ._modules import check_module
 from .prepare import without_fast_path
 
 

@@ -14,8 +14,9 @@ from .._checks import check_kinds
 from .._known import is_empty
 from .._transforms import check_function, is_watched
 from ._buffers import assign, has_value, version_of, write
-from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting
+from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping, check_shape
+from ._modules import is_exporting
 from ._scheme import Scheme, check_options, code_type, quotient
 
 _STARTS = ("lsq", "min_max")
