@@ -37,10 +37,10 @@ def quantize_case(n: int, dtype: torch.dtype, where: str, fresh: bool = False) -
         q.nbytes,
         lambda: isobit.quantize_per_channel(x, s, z, axis, -128, 127, torch.int8, out=out),
         eager,
-        compiled(quantize, x, s, z, axis),
-        torchao_quantize(x, s, z, axis),
-        target if dtype != torch.float16 else {},
-        allocates,
+        compiled=compiled(quantize, x, s, z, axis),
+        torchao=torchao_quantize(x, s, z, axis),
+        targets=target if dtype != torch.float16 else {},
+        allocates=allocates,
     )
 
 
@@ -66,10 +66,9 @@ def dequantize_case(n: int, fresh: bool = False) -> Case:
         y.nbytes,
         lambda: isobit.dequantize_per_channel(q, s, z, 0, -128, 127, torch.int8, out=out),
         theirs.dequantize,
-        compiled(dequantize, q, s, z, 0),
-        None,
-        {"eager": 1.3, "compiled": 1.2, "roofline": 0.9},
-        allocates,
+        compiled=compiled(dequantize, q, s, z, 0),
+        targets={"eager": 1.3, "compiled": 1.2, "roofline": 0.9},
+        allocates=allocates,
         least=lambda: torch.neg(y, out=y),
     )
 
@@ -85,10 +84,9 @@ def fake_quantize_case(n: int, fresh: bool = False) -> Case:
         y.nbytes,
         lambda: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127, out=out),
         lambda: torch.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127),
-        compiled(fake_quantize, x, s, z),
-        None,
-        {"eager": 16, "compiled": 1.2, "roofline": 0.9},
-        allocates,
+        compiled=compiled(fake_quantize, x, s, z),
+        targets={"eager": 16, "compiled": 1.2, "roofline": 0.9},
+        allocates=allocates,
     )
 
 
@@ -102,10 +100,9 @@ def fake_quantize_training_case(n: int) -> Case:
         2 * x.nbytes,
         gradients(lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
         gradients(lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
-        gradients(torch.compile(Straight.apply, dynamic=False), (x, s, z), dy),
-        None,
-        {"eager": 8, "compiled": 1.2, "roofline": 0.9},
-        "both",
+        compiled=gradients(torch.compile(Straight.apply, dynamic=False), (x, s, z), dy),
+        targets={"eager": 8, "compiled": 1.2, "roofline": 0.9},
+        allocates="both",
         least=gradients(Least.apply, (x, s, z), dy),
         engine=gradients(Nothing.apply, (x, s, z), dy),
     )
@@ -124,10 +121,9 @@ def lsq_case(n: int) -> Case:
         gradients(
             lambda x, s, z: torch._fake_quantize_learnable_per_channel_affine(x, s, z, 0, -128, 127, 1.0), (x, s, z), dy
         ),
-        gradients(torch.compile(Learned.apply, dynamic=False), (x, s, z), dy),
-        None,
-        {"eager": 9, "compiled": 1.5, "roofline": 0.85},
-        "both",
+        compiled=gradients(torch.compile(Learned.apply, dynamic=False), (x, s, z), dy),
+        targets={"eager": 9, "compiled": 1.5, "roofline": 0.85},
+        allocates="both",
         least=gradients(Least.apply, (x, s, z), dy),
         engine=gradients(Nothing.apply, (x, s, z), dy),
     )
@@ -149,9 +145,8 @@ def token_backward_case(n: int, dtype: torch.dtype) -> Case:
         dx.nbytes,
         lambda: plan.run(dy, None, s, None, dx, None, None),
         lambda: torch.mul(dy, s[:, None], out=dx),
-        compiled(lambda dy, s: dy * s[:, None], dy, s),
-        None,
-        {"eager": eager, "compiled": 1.2, "roofline": 0.9},
+        compiled=compiled(lambda dy, s: dy * s[:, None], dy, s),
+        targets={"eager": eager, "compiled": 1.2, "roofline": 0.9},
         least=lambda: torch.neg(dy, out=dx),
     )
 
@@ -172,10 +167,9 @@ def dynamic_case(n: int) -> Case:
         x.numel(),
         lambda: isobit.quantize_per_token_dynamic(x, torch.int8),
         eager,
-        compiled(dynamic, x),
-        None,
-        {"eager": 10, "compiled": 1.3, "roofline": 0.85},
-        "both",
+        compiled=compiled(dynamic, x),
+        targets={"eager": 10, "compiled": 1.3, "roofline": 0.85},
+        allocates="both",
         row=x[0].nbytes,
     )
 
@@ -192,10 +186,8 @@ def dynamic_group_case(n: int, group: int = 32) -> Case:
         x.numel() + 4 * x.numel() // group,
         lambda: isobit.quantize_per_channel_group_dynamic(x, group),
         composite,
-        compiled(dynamic, x.unflatten(-1, (-1, group))),
-        None,
-        {},
-        "both",
+        compiled=compiled(dynamic, x.unflatten(-1, (-1, group))),
+        allocates="both",
     )
 
 
@@ -209,11 +201,9 @@ def linear_case(m: int, k: int, n: int) -> Case:
         4 * m * n,
         lambda: isobit.quantized_linear_codes(xq, xs.flatten(), wq, ws.flatten()),
         lambda: torch.nn.functional.linear(x, w),
-        None,
-        None,
-        {"eager": 4},
-        "both",
-        m * k * n,
+        targets={"eager": 4},
+        allocates="both",
+        operations=m * k * n,
     )
 
 

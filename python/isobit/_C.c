@@ -27,6 +27,16 @@ static int add_dtype(PyObject *item, PyObject *cpu) {
   return 0;
 }
 
+static int set_dtypes(PyObject *dtypes, PyObject *cpu) {
+  torch.n_dtypes = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes); i++)
+    if (!cpu || add_dtype(PyTuple_GetItem(dtypes, i), cpu)) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "set_torch: malformed dtypes");
+      return -1;
+    }
+  return 0;
+}
+
 /* set_torch(functions: dict, dtypes: tuple[(dtype, code, bits, name)]): called once, at import */
 static PyObject *set_torch(PyObject *module, PyObject *args) {
   (void)module;
@@ -34,7 +44,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &functions, &PyTuple_Type, &dtypes)) return NULL;
   const struct {
     const char *name;
-    PyObject **slot;
+    PyObject **object;
     torch_function *function;
   } wanted[] = {
       {"Tensor", &torch.types[0], NULL},
@@ -48,22 +58,24 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"forward_ad", &torch.forward_ad, NULL},
       {"sees_functions", &torch.sees_functions, NULL},
       {"profiler", &torch.profiler, NULL},
-      {"empty_strided_cpu", &torch.empty_strided_cpu.callable, &torch.empty_strided_cpu},
-      {"increment_version", &torch.increment_version.callable, &torch.increment_version},
-      {"is_grad_enabled", &torch.is_grad_enabled.callable, &torch.is_grad_enabled},
-      {"is_autocast_enabled", &torch.is_autocast_enabled.callable, &torch.is_autocast_enabled},
-      {"transforms_are_active", &torch.transforms_are_active.callable, &torch.transforms_are_active},
-      {"in_inference_mode", &torch.in_inference_mode.callable, &torch.in_inference_mode},
-      {"dispatch_modes", &torch.dispatch_modes.callable, &torch.dispatch_modes},
-      {"function_modes", &torch.function_modes.callable, &torch.function_modes},
-      {"tracing_state", &torch.tracing_state.callable, &torch.tracing_state},
+      {"empty_strided_cpu", NULL, &torch.empty_strided_cpu},
+      {"increment_version", NULL, &torch.increment_version},
+      {"is_grad_enabled", NULL, &torch.is_grad_enabled},
+      {"is_autocast_enabled", NULL, &torch.is_autocast_enabled},
+      {"transforms_are_active", NULL, &torch.transforms_are_active},
+      {"in_inference_mode", NULL, &torch.in_inference_mode},
+      {"dispatch_modes", NULL, &torch.dispatch_modes},
+      {"function_modes", NULL, &torch.function_modes},
+      {"tracing_state", NULL, &torch.tracing_state},
   };
-  PyObject *cpu = PyDict_GetItemString(functions, "cpu");
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    PyObject *found = *wanted[i].slot = PyDict_GetItemString(functions, wanted[i].name);
+    PyObject *found = PyDict_GetItemString(functions, wanted[i].name);
     if (!found) return PyErr_Format(PyExc_KeyError, "set_torch: %s is missing", wanted[i].name);
     Py_INCREF(found);
-    if (wanted[i].function) find_function(wanted[i].function, found);
+    if (wanted[i].object)
+      *wanted[i].object = found;
+    else
+      find_function(wanted[i].function, found);
   }
   torch.device = PyUnicode_InternFromString("device");
   torch.current_level = PyUnicode_InternFromString("_current_level");
@@ -72,12 +84,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       property_named(&torch.requires_grad, torch.types[0], "requires_grad") ||
       property_named(&torch.version, torch.types[0], "_version"))
     return NULL;
-  torch.n_dtypes = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes); i++)
-    if (!cpu || add_dtype(PyTuple_GetItem(dtypes, i), cpu)) {
-      if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "set_torch: malformed dtypes");
-      return NULL;
-    }
+  if (set_dtypes(dtypes, PyDict_GetItemString(functions, "cpu"))) return NULL;
   Py_RETURN_NONE;
 }
 

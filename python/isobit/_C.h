@@ -106,7 +106,7 @@ int mode_is_active(void); /* a mode, torch.jit.trace, forward-mode AD or a profi
 int is_negative(PyObject *object); /* torch's, with the negative bit set */
 int asks_gradient(PyObject *tensor); /* of torch's, and gradients are recorded */
 int wants_gradient(PyObject *object, const DLTensor *t); /* autograd would have to see it */
-int is_frozen(PyObject *tensor); /* torch's, from inference mode, and this is outside of it */
+int is_inference_tensor(PyObject *tensor); /* torch's, and this is outside of inference mode: not to be written */
 
 /* ---- tensors ---- */
 typedef struct {

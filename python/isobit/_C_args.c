@@ -180,25 +180,29 @@ static int transpose(call *c, DLTensor *t) {
   return 0;
 }
 
+/* Fills args[i] from o: 0, or -1, with an exception where the call is strict. */
+static int fill(call *c, int i, PyObject *o) {
+  const char *name = c->op->tensors[i].marked;
+  if (!c->strict && !is_plain(o)) return -1;
+  c->taken[i] = 1;
+  if (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, name)) return -1;
+  if (c->transposed && i == 1 && transpose(c, &c->args[1].t)) return -1; /* such a call is not strict */
+  if (c->args[i].t.ndim <= MAX_RANK) return 0;
+  PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, name, (int)c->args[i].t.ndim,
+               MAX_RANK);
+  return -1;
+}
+
 int take(call *c, int i, PyObject *o) {
-  const op_tensor *t = &c->op->tensors[i];
-  int direct = c->strict || is_plain(o);
-  int failed = !direct || (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, t->marked));
-  c->taken[i] = (unsigned char)direct;
-  if (!failed && c->transposed && i == 1)
-    failed = transpose(c, &c->args[1].t); /* no exception is needed: such a call is not strict */
-  if (!failed && c->args[i].t.ndim > MAX_RANK) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->marked,
-                 (int)c->args[i].t.ndim, MAX_RANK);
-    failed = 1;
-  }
-  int differentiated =
-      !c->strict && !failed && i ? wants_gradient(o, &c->args[i].t) : 0; /* the first was asked at once */
-  if (!c->strict && (failed || differentiated)) {
-    PyErr_Clear();
-    c->differentiated = differentiated > 0;
-    c->missed = 1;
-    return -1;
+  int failed = fill(c, i, o);
+  if (!c->strict) {
+    int differentiated = !failed && i ? wants_gradient(o, &c->args[i].t) : 0; /* the first was asked at once */
+    if (failed || differentiated) {
+      PyErr_Clear();
+      c->differentiated = differentiated > 0;
+      c->missed = 1;
+      return -1;
+    }
   }
   if (failed) return -1;
   c->present[i] = 1;

@@ -56,43 +56,46 @@ static void append_ints(text_buffer *b, const int64_t *values, long long n) {
   append(b, "]");
 }
 
+static int append_tensor(text_buffer *b, const call *c, int i) {
+  const op_tensor *t = &c->op->tensors[i];
+  const tensor_arg *a = &c->args[i];
+  if (!c->present[i]) {
+    append(b, " %s=none", t->name);
+    return 0;
+  }
+  const char *dtype = dtype_name(tensor_dtype(a));
+  if (!dtype) {
+    PyObject *named = PyObject_GetAttrString(a->object, "dtype");
+    if (named) PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not know", c->op->name, t->marked, named);
+    Py_XDECREF(named);
+    return -1;
+  }
+  int64_t space[MAX_RANK];
+  append(b, " %s=%s", t->name, dtype);
+  if (t->in_text) append_ints(b, tensor_shape(a, space), a->t.ndim);
+  return 0;
+}
+
+static int append_attribute(text_buffer *b, const char *name, const value *v) {
+  if (v->kind == 'i') append(b, " %s=%lld", name, (long long)v->i);
+  if (v->kind == 'b') append(b, " %s=%s", name, v->i ? "true" : "false");
+  if (v->kind == 's') append(b, " %s=%s", name, v->s);
+  if (v->kind == 'l') append(b, " %s=", name), append_ints(b, v->list, v->size);
+  if (v->kind != 'f') return 0;
+  char *text = PyOS_double_to_string(v->f, 'r', 0, 0, NULL);
+  if (!text) return -1;
+  append(b, " %s=%s", name, text);
+  PyMem_Free(text);
+  return 0;
+}
+
 int write_text(const call *c, text_buffer *b) {
   b->size = 0;
   append(b, "%s", c->op->plan);
-  for (int i = 0; i < c->n; i++) {
-    const op_tensor *t = &c->op->tensors[i];
-    const tensor_arg *a = &c->args[i];
-    int64_t space[MAX_RANK];
-    if (!c->present[i]) {
-      append(b, " %s=none", t->name);
-      continue;
-    }
-    DLDataType type = tensor_dtype(a);
-    const char *dtype = dtype_name(type);
-    if (!dtype) {
-      PyObject *named = PyObject_GetAttrString(a->object, "dtype");
-      if (named)
-        PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not know", c->op->name, t->marked, named);
-      Py_XDECREF(named);
-      return -1;
-    }
-    append(b, " %s=%s", t->name, dtype);
-    if (t->in_text) append_ints(b, tensor_shape(a, space), a->t.ndim);
-  }
-  for (int i = 0; i < c->op->n_attr; i++) {
-    const value *v = &c->values[i];
-    const char *name = c->op->attributes[i].name;
-    if (v->kind == 'i') append(b, " %s=%lld", name, (long long)v->i);
-    if (v->kind == 'b') append(b, " %s=%s", name, v->i ? "true" : "false");
-    if (v->kind == 's') append(b, " %s=%s", name, v->s);
-    if (v->kind == 'l') append(b, " %s=", name), append_ints(b, v->list, v->size);
-    if (v->kind == 'f') {
-      char *text = PyOS_double_to_string(v->f, 'r', 0, 0, NULL);
-      if (!text) return -1;
-      append(b, " %s=%s", name, text);
-      PyMem_Free(text);
-    }
-  }
+  for (int i = 0; i < c->n; i++)
+    if (append_tensor(b, c, i)) return -1;
+  for (int i = 0; i < c->op->n_attr; i++)
+    if (append_attribute(b, c->op->attributes[i].name, &c->values[i])) return -1;
   DLDevice device = c->args[0].t.device;
   if (is_cuda(device)) append(b, " device=cuda:%d", (int)device.device_id);
   return 0;

@@ -84,8 +84,9 @@ static PyObject *results(call *c) {
   return tuple;
 }
 
-/* Whether all that a call of which a gradient is wanted needs is autograd's function: -1 with an exception. */
-static int records(const call *c, PyObject *const *args, Py_ssize_t nargs) {
+/* Whether autograd's function takes a call of which a gradient is wanted, and nothing else has to see it: -1 with an
+ * exception. */
+static int can_record(const call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   for (Py_ssize_t i = o->n_in + o->n_attr; i < nargs; i++)
     if (args[i] != Py_None) return 0;
@@ -116,7 +117,7 @@ static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t room)
 static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   PyObject *function = c->transposed ? o->transposed_function : o->function;
-  if (!function || records(c, args, nargs) <= 0) return NULL;
+  if (!function || can_record(c, args, nargs) <= 0) return NULL;
   PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *whole = NULL;
   if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, whole = tuple_of(args, o->n_in + o->n_attr, o->n_in + o->n_attr));
   PyObject *result = all && (whole || !o->n_attr) ? PyObject_Call(function, all, NULL) : NULL;

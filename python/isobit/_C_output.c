@@ -215,9 +215,9 @@ static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype
   Py_INCREF(given);
   c->made[i] = given;
   if (take(c, i, given)) return -1;
-  int frozen = c->strict ? 0 : is_frozen(given);
-  if (frozen) {
-    c->missed = frozen > 0; /* Python says so */
+  int is_inference = c->strict ? 0 : is_inference_tensor(given);
+  if (is_inference) {
+    c->missed = is_inference > 0; /* Python says so */
     return -1;
   }
   if (a->t.dtype.code != want->code || a->t.dtype.bits != want->bits) {

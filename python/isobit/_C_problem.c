@@ -72,12 +72,12 @@ static int take_written(plan_args *c, int i) {
   int wants = wants_gradient(a->object, &a->t);
   if (wants > 0)
     PyErr_Format(PyExc_RuntimeError, "isobit: %s: an output requires a gradient; use torch.no_grad()", positions[i]);
-  int frozen = wants ? 0 : is_frozen(a->object);
-  if (frozen > 0)
+  int is_inference = wants ? 0 : is_inference_tensor(a->object);
+  if (is_inference > 0)
     PyErr_Format(PyExc_RuntimeError, "isobit: %s: an output is an inference tensor; want a clone, or inference mode",
                  positions[i]);
   c->written[c->n_written++] = a->object;
-  return wants || frozen ? -1 : 0;
+  return wants || is_inference ? -1 : 0;
 }
 
 static int take_all(plan_args *c, PyObject *tensors, PyObject *writes) {

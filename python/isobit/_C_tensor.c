@@ -48,7 +48,7 @@ static PyObject *call_dlpack(PyObject *object, PyObject *stream) {
   PyObject *capsule = NULL;
   if (empty && kw && (!stream || PyDict_SetItemString(kw, "stream", stream) == 0)) {
     capsule = PyObject_Call(method, empty, kw);
-    if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* a producer of before 1.0 */
+    if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* a producer older than DLPack 1.0 */
       PyErr_Clear();
       PyDict_DelItemString(kw, "max_version");
       capsule = PyObject_Call(method, empty, kw);

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import _C
-from ._explain import check_kinds
+from ._checks import check_kinds
 
 
 def set_huge_pages(on: bool) -> None:

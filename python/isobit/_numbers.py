@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._explain import is_numpy_number, spell
+from ._checks import is_numpy_number, spell
 from ._signature import NUMBER_AS_FLOAT
 
 

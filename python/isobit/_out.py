@@ -9,7 +9,8 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from ._autocast import suspended
-from ._explain import check_dense, check_device, explain
+from ._checks import check_dense, check_device
+from ._explain import explain
 from ._memory import is_at_odd_address
 from ._op import Op
 from ._transforms import has_tangent, wants_gradient

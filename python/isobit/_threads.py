@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _C
-from ._explain import check_kinds, spell
+from ._checks import check_kinds, spell
 
 
 def set_num_threads(n: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -82,26 +81,6 @@ def is_plain(x: torch.Tensor) -> bool:
     )
 
 
-def holds_nowhere(condition: torch.Tensor) -> bool:
-    """Whether eager code finds a condition to be False everywhere, without waiting for a GPU: what would be chosen
-    by it need not be computed."""
-    if condition.device.type != "cpu" or not is_plain(condition):
-        return False
-    return not (condition if condition.numel() == 1 else condition.any())
-
-
-@functools.lru_cache(maxsize=64)
-def _number(value: float, dtype: torch.dtype) -> torch.Tensor:
-    with torch.inference_mode(False):
-        return torch.full((), value, dtype=dtype, device="cpu")
-
-
-def number(value: float, t: torch.Tensor) -> Any:
-    """A number that goes with t in arithmetic: in eager code on a CPU a tensor of t's type, which takes half the time
-    of one that torch makes, with the same bits."""
-    return _number(value, t.dtype) if t.device.type == "cpu" and is_plain(t) else value
-
-
 def is_recomputed() -> bool:
     """Whether a backward pass runs a forward again, as torch.utils.checkpoint has it do: with grad mode, in which hooks
     that are shown gradients do not run."""
@@ -120,22 +99,6 @@ def is_functionalized() -> bool:
 def forward_levels() -> int:
     """How many of the active transforms are forward mode: a jvp sees the tensors of one of them."""
     return _transforms().count(torch._C._functorch.TransformType.Jvp)
-
-
-def is_known(condition: Any) -> bool:
-    """Whether a comparison of extents holds: no, where a symbol stands for one that no one knows before the program
-    runs, as of the rows that a mask picks. torch.jit.trace has tensors for extents."""
-    if not is_dynamo_compiling() and not isinstance(condition, torch.SymBool):
-        return bool(condition)
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
-
-    return bool(guard_or_false(condition))
-
-
-def is_empty(x: torch.Tensor) -> bool | None:
-    """Whether x has no elements; None where no one knows."""
-    count = x.numel()
-    return True if is_known(count == 0) else False if is_known(count > 0) else None
 
 
 def has_tangent(*values: Any) -> bool:

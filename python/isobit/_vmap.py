@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ._explain import MAX_DIMS
+from ._checks import MAX_DIMS
 
 if TYPE_CHECKING:
     from ._op import Op

@@ -9,7 +9,8 @@ from typing import Any
 
 from . import _C
 from ._C import plan_call
-from ._explain import check_kinds, renamed, spell
+from ._checks import check_kinds, spell
+from ._explain import renamed
 
 
 class Plan:

@@ -1,4 +1,14 @@
-"""Modules over isobit's functions."""
+"""Modules over isobit's functions. They load the states of torch's modules of the same names.
+
+Layers         Embedding, EmbeddingBag, Linear, SpatialTransformer; QuantizedLinear, which trains on int8 products
+Whole models   prepare (for quantization-aware training), convert (to serve), synchronize_observers (of processes)
+Quantizers     FakeQuantize (an observer chooses the scale), LearnableFakeQuantize (the scale is learned: LSQ)
+Observers      MinMaxObserver, MovingAverageMinMaxObserver, PerChannelMinMaxObserver,
+               MovingAveragePerChannelMinMaxObserver, HistogramObserver, MSEObserver
+Switches       enable_observer, disable_observer, enable_fake_quant, disable_fake_quant: for ``model.apply``
+
+prepare makes FakeQuantizedLinear and FakeQuantizedEmbedding; WeightOnlyLinear is one for weights of few bits. convert
+makes the Served classes of them."""
 
 from ._fake_quantizer import disable_fake_quant, disable_observer, enable_fake_quant, enable_observer
 from .convert import convert

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
-from .._transforms import is_empty, is_plain, number
+from .._checks import check_kinds
+from .._known import is_empty, number
+from .._transforms import is_plain
 from ..ops.dequantize import wanted_gradients
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds, spell
+from .._checks import check_kinds, spell
+from .._known import holds_nowhere, is_empty
 from .._load import PACKED
-from .._transforms import holds_nowhere, is_empty
 from ..ops import dequantize as _dequantize
 from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block

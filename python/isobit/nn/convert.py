@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from .._explain import check_kinds
-from ._fake_quantizer import check_module
+from .._checks import check_kinds
 from ._hooks import has_forward_hooks, keep_hooks
 from ._linear import Operand
+from ._modules import check_module
 from .prepare import without_fast_path
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
-from .._transforms import is_empty, is_recomputed, wants_derivative
+from .._checks import check_kinds
+from .._known import is_empty
+from .._transforms import is_recomputed, wants_derivative
 from . import torchao_config
 from ._buffers import has_value, member, set_buffer, set_flag
 from ._fake_quantizer import FakeQuantizer, Parameters

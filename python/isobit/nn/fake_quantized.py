@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from ..ops.embedding import embedding
-from ._fake_quantizer import FakeQuantizer, check_features, check_input, leaf
+from ._fake_quantizer import FakeQuantizer
 from ._grouping import Grouping
 from ._linear import Operand, trained_linear
+from ._modules import check_features, check_input, leaf
 from ._scheme import code_type
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .._explain import check_kinds
+from .._checks import check_kinds
 from ._buffers import write
 from ._grouping import Grouping
 from ._scheme import quotient

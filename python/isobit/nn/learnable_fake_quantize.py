@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
-from .._transforms import check_function, is_empty, is_watched
+from .._checks import check_kinds
+from .._known import is_empty
+from .._transforms import check_function, is_watched
 from ._buffers import assign, has_value, version_of, write
-from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting
+from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping, check_shape
+from ._modules import is_exporting
 from ._scheme import Scheme, check_options, code_type, quotient
 
 _STARTS = ("lsq", "min_max")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_dense
+from .._checks import check_dense
 from .._gradient import widest
 from .._transforms import wants_derivative
 from ..ops.dequantize import dequantize_per_token
@@ -15,8 +15,8 @@ from ..ops.linear import linear
 from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
 from ._buffers import FollowsData
-from ._fake_quantizer import check_features, leaf
 from ._linear import straight_through
+from ._modules import check_features, leaf
 from ._states import refuse_other_codes
 
 torch.fx.wrap("linear")

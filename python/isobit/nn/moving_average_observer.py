@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
-from .._transforms import number
+from .._checks import check_kinds
+from .._known import number
 from ._buffers import member
 from .observers import EPS, MinMaxObserver
 

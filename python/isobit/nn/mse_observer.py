@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
-from .._transforms import is_empty
+from .._checks import check_kinds
+from .._known import is_empty
 from .moving_average_observer import MovingAverageMinMaxObserver
 from .observers import EPS
 

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import FLOATS, check_kinds
-from .._transforms import holds_nowhere, is_empty, is_recomputed
+from .._checks import FLOATS, check_kinds
+from .._known import holds_nowhere, is_empty
+from .._transforms import is_recomputed
 from ._buffers import FollowsData, has_value, member, set_buffer, set_flag
-from ._fake_quantizer import Partial, check_input, leaf, taken_for
 from ._grouping import Grouping, check_shape
+from ._modules import Partial, check_input, leaf, taken_for
 from ._scheme import Scheme, check_options, code_type
 from ._states import resize_for_loading
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from .._explain import check_kinds
-from ._fake_quantizer import FakeQuantizer, check_module
+from .._checks import check_kinds
+from ._fake_quantizer import FakeQuantizer
+from ._modules import check_module
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear

@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_dense
+from .._checks import check_dense
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
 from ._buffers import FollowsData
-from ._fake_quantizer import FakeQuantizer, Parameters, check_features, is_exporting, leaf
+from ._fake_quantizer import FakeQuantizer, Parameters
 from ._hooks import keep_hooks
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
+from ._modules import check_features, is_exporting, leaf
 from ._scheme import Scheme, code_type
 from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_codes, words_for_values
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_dense, check_kinds, spell
+from .._checks import check_dense, check_kinds, spell
 from ..ops.affine_grid import affine_grid
 from ..ops.grid_sample import grid_sample
 

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ._fake_quantizer import check_module
+from ._modules import check_module
 from .fake_quantize import FakeQuantize
 from .histogram_observer import HistogramObserver
 from .moving_average_observer import MovingAverageMinMaxObserver

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .._explain import FLOATS, check_kinds
+from .._checks import FLOATS, check_kinds
 from ._grouping import Grouping
 from ._scheme import code_type
 from .moving_average_observer import MovingAverageMinMaxObserver

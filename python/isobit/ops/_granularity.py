@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from .._explain import MAX_DIMS, check_dense, is_numpy_number, spell
+from .._checks import MAX_DIMS, check_dense, is_numpy_number, spell
 from .._load import DTYPES
 
 if TYPE_CHECKING:

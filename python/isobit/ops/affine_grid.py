@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense
+from .._checks import check_dense
 from .._op import Op
 from .._out import write_out
 from .._transforms import is_traced

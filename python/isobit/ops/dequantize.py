@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_codes, spell
+from .._checks import spell
+from .._explain import check_codes
 from .._gradient import rounded, saved_values, saving
 from .._load import PACKED
 from .._op import Op

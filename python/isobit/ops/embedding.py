@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import MAX_DIMS, check_dense, check_kinds, spell
+from .._checks import MAX_DIMS, check_dense, check_kinds, spell
 from .._gradient import Frame, once
 from .._jagged import is_jagged, of_values
 from .._op import LIBRARY, Op

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense, spell
+from .._checks import check_dense, spell
 from .._op import Op
 from .._vmap import register
 from ._sparse import coalesced, distinct

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._autocast import widened
-from .._explain import check_dense, spell
+from .._checks import check_dense, spell
 from .._gradient import asked, save_for_jvp
 from .._op import LIBRARY, Op
 from .._out import write_out

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._autocast import narrowed
-from .._explain import check_dense, check_device, check_floats
+from .._checks import check_dense, check_device, check_floats
 from .._gradient import widest
 from .._jagged import has_rows, of_values
 from .._out import copy_out

@@ -13,12 +13,13 @@ from torch.compiler import is_dynamo_compiling
 from .. import _C
 from .._autocast import narrowed
 from .._autograd import eager_function, elsewhere
-from .._explain import check_dense, check_device, check_floats
+from .._checks import check_dense, check_device, check_floats
 from .._gradient import asked, no_forward_mode, none_for_none, rounded, save_for_jvp, wide_for
 from .._jagged import has_rows, of_values
+from .._known import is_true
 from .._op import Op
 from .._out import copy_out
-from .._transforms import check_function, is_known, is_traced, wants_derivative
+from .._transforms import check_function, is_traced, wants_derivative
 from .._vmap import Dims, front, register
 
 _OP = Op(
@@ -219,7 +220,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         raise ValueError(f"matmul: {name} has shape {list(t.shape)}; want 1 dimension at least")
     x = input[None] if input.dim() == 1 else input
     w = other[:, None] if other.dim() == 1 else other
-    if is_known(x.shape[-1] != w.shape[-2]):
+    if is_true(x.shape[-1] != w.shape[-2]):
         shapes = f"other has shape {list(other.shape)}"
         raise ValueError(f"matmul: {shapes}; want an extent of {x.shape[-1]} to go with input of {list(input.shape)}")
     y = _batched(x, w)
@@ -235,7 +236,7 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
     except RuntimeError:
         shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
         raise ValueError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
-    if x.dim() == w.dim() and all(is_known(i == j) for i, j in zip(x.shape[:-2], w.shape[:-2], strict=True)):
+    if x.dim() == w.dim() and all(is_true(i == j) for i, j in zip(x.shape[:-2], w.shape[:-2], strict=True)):
         return _in_pairs(x, w)
     if is_dynamo_compiling() or wants_derivative(x, w):
         check_function()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import MAX_DIMS, check_dense, spell
+from .._checks import MAX_DIMS, check_dense, spell
 from .._load import DTYPES
 from .._op import Op
 from .._vmap import Dims, front, is_of_rank, register

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense, check_device, check_floats
+from .._checks import check_dense, check_device, check_floats
 from .._gradient import asked, no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
