@@ -84,6 +84,8 @@ def table():
         (TypeError, "MinMaxObserver: is_dynamic must be a bool", lambda: MinMaxObserver(is_dynamic="no")),
         (ValueError, "MinMaxObserver: scale_dtype is torch.int8", lambda: MinMaxObserver(scale_dtype=torch.int8)),
         (ValueError, "MinMaxObserver: rounding is 'x'", lambda: MinMaxObserver(rounding="x")),
+        (TypeError, "MinMaxObserver: factory_kwargs must be a dict, not int", lambda: MinMaxObserver(factory_kwargs=1)),
+        (TypeError, "LearnableFakeQuantize: factory_kwargs must be a dict, not str", lambda: LearnableFakeQuantize(factory_kwargs="cpu")),
         (TypeError, "averaging_constant must be a float", lambda: MovingAverageMinMaxObserver("a")),
         (ValueError, "LearnableFakeQuantize: rounding is 'x'", lambda: LearnableFakeQuantize(rounding="x")),
         (ValueError, "LearnableFakeQuantize: eps is nan", lambda: LearnableFakeQuantize(eps=float("nan"))),
