@@ -79,6 +79,7 @@ def table():
         (TypeError, "MinMaxObserver: hp_value_ub must be a float", lambda: MinMaxObserver(hp_value_ub="1")),
         (TypeError, "MinMaxObserver: hp_value_lb must be a float", lambda: MinMaxObserver(hp_value_lb="1")),
         (ValueError, "MinMaxObserver: eps is inf", lambda: MinMaxObserver(eps=float("inf"))),
+        (ValueError, r"MinMaxObserver: eps is 1e\+300; want at least 0, and finite in float32", lambda: MinMaxObserver(eps=1e300)),
         (TypeError, "MinMaxObserver: group_size must be an int", lambda: MinMaxObserver(group_size=2.5)),
         (TypeError, "MinMaxObserver: quant_max must be an int", lambda: MinMaxObserver(quant_max=True)),
         (TypeError, "MinMaxObserver: is_dynamic must be a bool", lambda: MinMaxObserver(is_dynamic="no")),
