@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 from ._load import PACKAGE, checkout, find_library
+from ._version import __version__
 
 # What config answers: the flags and what they are for.
 FLAGS = {
@@ -157,6 +158,7 @@ def diagnosis() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m isobit", description=__doc__.split("\n")[0])
+    parser.add_argument("--version", action="version", version=f"isobit {__version__}")
     commands = parser.add_subparsers(dest="command")
     flags = commands.add_parser("config", help="flags for compilers")
     for name, what in FLAGS.items():

@@ -39,6 +39,13 @@ def test_wrong_results_are_reported(monkeypatch, capsys):
     assert "wrong results" in capsys.readouterr().out
 
 
+def test_version(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["isobit", "--version"])
+    with pytest.raises(SystemExit, match="^0$"):
+        cli.main()
+    assert capsys.readouterr().out == f"isobit {isobit.__version__}\n"
+
+
 def test_config(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["isobit", "config", "--cflags", "--libs"])
     assert cli.main() == 0

@@ -112,7 +112,7 @@ def test_what_is_no_configuration():
         ("granularity is 'per_what'", {"granularity": "per_what"}),
         ("granularity is None", {}),
         ("conflict|want one", {"granularity": "per_token", "group_size": 3}),
-        ("what; want", {"what": 1}),
+        ("what is not a field; want", {"what": 1}),
         ("mapping_type is X", {"group_size": 4, "mapping_type": "X"}),
         ("not both", {"group_size": 4, "mapping_type": "SYMMETRIC", "is_symmetric": True}),
         ("zero_point_domain", {"group_size": 4, "zero_point_domain": "FLOAT"}),

@@ -9,6 +9,13 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 
+def device_of(owner: str, factory_kwargs: Any) -> Any:
+    """The device that torch.ao's factory_kwargs name, None where they do not. Types come with the data."""
+    if not isinstance(factory_kwargs, dict | None):
+        raise TypeError(f"{owner}: factory_kwargs must be a dict, not {type(factory_kwargs).__name__}")
+    return torch.nn.factory_kwargs(factory_kwargs).get("device")
+
+
 def has_value(x: Tensor) -> bool:
     """Whether x can be asked what it holds: a meta or fake tensor cannot, nor one of a torch.func transform."""
     return not (x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x))

@@ -42,8 +42,8 @@ ROUNDINGS = ("nearest", "reciprocal")
 def check_options(owner: str, eps: float, rounding: str) -> None:
     """Raises where these are none of a scheme."""
     check_kinds(owner, "f", eps=eps)
-    if not 0 <= eps < inf:
-        raise ValueError(f"{owner}: eps is {spell(eps)}; want at least 0, and finite")
+    if not 0 <= eps <= torch.finfo(torch.float32).max:
+        raise ValueError(f"{owner}: eps is {spell(eps)}; want at least 0, and finite in float32")
     check_kinds(owner, "s", rounding=rounding)
     if rounding not in ROUNDINGS:
         raise ValueError(f"{owner}: rounding is {spell(rounding)}; want one of {', '.join(ROUNDINGS)}")

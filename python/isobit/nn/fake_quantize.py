@@ -14,7 +14,7 @@ from .._checks import check_kinds
 from .._known import is_empty
 from .._transforms import is_recomputed, wants_derivative
 from . import torchao_config
-from ._buffers import has_value, member, set_buffer, set_flag
+from ._buffers import device_of, has_value, member, set_buffer, set_flag
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping
 from ._scheme import Scheme, code_type
@@ -77,7 +77,7 @@ class FakeQuantize(FakeQuantizer):
         is_dynamic: bool = False,
         **observer_kwargs: Any,
     ) -> None:
-        device = torch.nn.factory_kwargs(observer_kwargs.get("factory_kwargs")).get("device")
+        device = device_of("FakeQuantize", observer_kwargs.get("factory_kwargs"))
         super().__init__(device)
         check_kinds("FakeQuantize", "b", is_dynamic=is_dynamic)
         if isinstance(observer, torch.nn.Module) or not callable(observer):

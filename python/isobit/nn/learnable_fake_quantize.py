@@ -13,7 +13,7 @@ from torch import Tensor
 from .._checks import check_kinds
 from .._known import is_empty
 from .._transforms import check_function, is_watched
-from ._buffers import assign, has_value, version_of, write
+from ._buffers import assign, device_of, has_value, version_of, write
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping, check_shape
 from ._modules import is_exporting
@@ -68,9 +68,9 @@ class LearnableFakeQuantize(FakeQuantizer):
         is_dynamic: bool = False,
         factory_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # the type of scales is float32 always
-        super().__init__(device)
         owner = type(self).__name__
+        device = device_of(owner, factory_kwargs)  # the type of scales is float32 always
+        super().__init__(device)
         check_kinds(owner, "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
         check_kinds(owner, "i?", channels=channels)
         check_kinds(owner, "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point, is_dynamic=is_dynamic)

@@ -12,7 +12,7 @@ from torch import Tensor
 from .._checks import FLOATS, check_kinds
 from .._known import holds_nowhere, is_empty
 from .._transforms import is_recomputed
-from ._buffers import FollowsData, has_value, member, set_buffer, set_flag
+from ._buffers import FollowsData, device_of, has_value, member, set_buffer, set_flag
 from ._grouping import Grouping, check_shape
 from ._modules import Partial, check_input, leaf, taken_for
 from ._scheme import Scheme, check_options, code_type
@@ -117,7 +117,7 @@ class MinMaxObserver(FollowsData):
             rounding,
             (hp_value_lb, hp_value_ub),
         ).check(owner, low, high)
-        device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # types come with the data
+        device = device_of(owner, factory_kwargs)
         self.register_buffer("min_val", torch.empty(0, device=device))
         self.register_buffer("max_val", torch.empty(0, device=device))
         self.shape = None if shape is None else list(shape)
