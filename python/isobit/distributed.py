@@ -83,15 +83,15 @@ def _shardings(op: Op, *args: Any) -> list[tuple[list[Any], list[Any]]]:
     count = len(op.signature.inputs)
     of_inputs, of_results = (text.split(",") for text in _letters(op, args).split("->"))
     is_there = [o.wanted(args[count:]) for o in op.signature.outputs]
-    common = set.intersection(*(set(letters) for letters, there in zip(of_results, is_there, strict=False) if there))
+    common = set.intersection(*(set(letters) for letters, there in zip(of_results, is_there, strict=True) if there))
 
     def along(letter: str) -> tuple[list[Any], list[Any]]:
         def placed(letters: str, there: Any) -> Shard | Replicate | None:
             return Shard(letters.index(letter)) if there and letter in letters else Replicate()
 
-        results = [placed(*pair) for pair in zip_longest(of_results[: len(is_there)], is_there, fillvalue="")]
-        tensors = [hasattr(a, "placements") for a in args[:count]]
-        pairs = zip_longest(of_inputs[:count], tensors, fillvalue="")
+        results = [placed(*pair) for pair in zip(of_results, is_there, strict=True)]
+        tensors = [hasattr(a, "placements") for a in args]
+        pairs = zip_longest(of_inputs, tensors, fillvalue="")
         return results, [placed(letters, True) if there else None for letters, there in pairs]
 
     return [along(letter) for letter in ("no", *sorted(common - set(ascii_uppercase)))]

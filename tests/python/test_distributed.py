@@ -17,7 +17,7 @@ MESH = """
 def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
     program = """
         import test_torch
-        from test_torch import G, Q, R, X
+        from test_torch import G, Q, R, S, X
 
         rows = [
             ("quantize_per_block", (X, G, None, [1, 3], *R, torch.int8)),
@@ -26,6 +26,7 @@ def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
             ("fake_quantize_per_block_affine_backward", (X, X, G, None, [1, 3], *R, "nearest", 0.5, True, True)),
             ("quantize_per_block_dynamic", (X, [1, 3], *R, torch.int8, False)),
             ("quantize_per_block", (X, X[:1] ** 2 + 1, None, [5, 1], *R, torch.int8)),
+            ("quantize_per_tensor", (X, S[0], None, -8, 7, torch.int4)),  # a shard would end within a byte
         ]
         sharded = {}
         for name, args in [*test_torch.samples(), *rows]:
@@ -46,14 +47,25 @@ def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
                     y = op(*given)
                     assert_same(whole(y), want)
                     found.update(p.dim for p in (y if isinstance(y, DTensor) else y[0]).placements if p.is_shard())
-        gathered = {name for name, dims in sharded.items() if not dims}
-        assert gathered == {
-            "choose_qparams_per_tensor", "quantize_per_tensor_dynamic",
+        # What shards are along: dimensions of the first result.
+        dims = {
+            "": "choose_qparams_per_tensor quantize_per_tensor_dynamic dequantize_per_tensor_backward affine_grid "
+            "fake_quantize_per_tensor_affine_backward affine_grid_backward embedding_bag_per_sample_weights_backward "
             # but where blocks have extents of 1:
-            "quantize_per_block_backward", "dequantize_per_block_backward", "choose_qparams_per_block",
-            "fake_quantize_per_tensor_affine_backward", "dequantize_per_tensor_backward",
-            "affine_grid", "affine_grid_backward", "embedding_bag_per_sample_weights_backward",
-        }, gathered
+            "quantize_per_block_backward dequantize_per_block_backward choose_qparams_per_block",
+            "0": "choose_qparams_per_channel quantize_per_channel_dynamic dequantize_per_channel_backward "
+            "choose_qparams_per_token quantize_per_token_dynamic dequantize_per_token_backward dequantize_per_block "
+            "fake_quantize_per_channel_affine_backward fake_quantize_per_token_affine_backward grid_sample_backward "
+            "fake_quantize_per_block_affine fake_quantize_per_block_affine_backward quantize_per_block_dynamic",
+            "1": "embedding_backward embedding_bag embedding_bag_backward",
+            "012": "matmul embedding",
+            "023": "grid_sample_double_backward",
+            "0123": "grid_sample",
+        }
+        dims = {name: found for found, names in dims.items() for name in names.split()}
+        for name, found in sharded.items():
+            along = "".join(map(str, sorted(found)))
+            assert along == dims.get(name, "0" if "group" in name else "01"), (name, along)
     """
     on_two_processes(MESH + program, tmp_path)
 

@@ -63,6 +63,7 @@ def test_what_processes_saw_is_brought_together(tmp_path):
             (MinMaxObserver, [draw(5, 8), draw(3)], [draw(5, 8, seed=1) * 3]),
             (MinMaxObserver, [torch.tensor([inf])], []),
             (MinMaxObserver, [torch.tensor([-inf, 2])], [draw(3)]),
+            (MinMaxObserver, [torch.tensor([-0.0, 1.0])], [torch.tensor([-0.0, 2.0])]),
             (MinMaxObserver, [draw(5, 8)], [doubles]),
             (MinMaxObserver, [], [doubles]),
             (channels, [draw(5, 8)], [draw(4, 8, seed=1) * 3]),
@@ -109,6 +110,12 @@ def test_what_processes_saw_is_brought_together(tmp_path):
             synchronize_observers(same)
             assert_same(state(same), before)  # as of a weight, which all have alike
 
+        # One value is a range, too.
+        observer = MovingAverageMinMaxObserver()
+        observer(torch.tensor([2.0, 2.0 + 2 * rank]))
+        synchronize_observers(observer)
+        assert (observer.min_val, observer.max_val) == (2, 3)
+
         # A NaN that one process saw is the mean's.
         observer = MovingAverageMinMaxObserver()
         observer(torch.tensor([1.0, (1.0, torch.nan)[rank]]))
@@ -129,6 +136,12 @@ def test_what_processes_saw_is_brought_together(tmp_path):
             assert observer.is_new()
             assert_same(state(observer), state(make()))
         synchronize_observers(torch.nn.Linear(2, 2))
+
+        # What is dynamic follows nothing, and may have an observer of any kind.
+        class Ours(MinMaxObserver.__base__):
+            dtype, qscheme, quant_min, quant_max, calculate_qparams, choose = torch.int8, torch.per_tensor_symmetric, -8, 7, 0, 0
+
+        synchronize_observers(FakeQuantize(Ours, is_dynamic=True))
 
         # A group of one.
         groups, observer = [dist.new_group([i]) for i in range(2)], MinMaxObserver()
@@ -169,7 +182,12 @@ def test_processes_that_differ_are_told_so_at_once(tmp_path):
         untouched("'it' has counts that were shared, and others; want one call", observer)
         observer(draw(3))
         untouched("'it' has counts that were shared, and others; want one call", observer)
-        for forget in (observer.reset_min_max_vals, lambda: observer.load_state_dict(HistogramObserver().state_dict())):
+        apart = {"histogram": torch.zeros(2 * observer.bins, dtype=torch.int64)[::2]}
+        for forget in (
+            observer.reset_min_max_vals,
+            lambda: observer.load_state_dict(HistogramObserver().state_dict()),
+            lambda: observer.load_state_dict(HistogramObserver().state_dict() | apart, assign=True),
+        ):
             forget()
             observer(draw(50, seed=rank))
             synchronize_observers(observer)
