@@ -117,6 +117,15 @@ func (m *Matrix) Row(number, column int64) Span {
 	return s
 }
 
+// rowCount returns the number of rows.
+func (m *Matrix) rowCount() int64 {
+	count := int64(1)
+	for _, n := range m.Size[:m.Dims] {
+		count *= n
+	}
+	return count
+}
+
 // hasEvenRows reports whether elements of a row lie one after the other, and rows a
 // stride apart.
 func (m *Matrix) hasEvenRows() bool { return m.Contiguous() && m.Dims == 1 }
@@ -159,6 +168,9 @@ func rowSumsGo[C Compute](e *EmbeddingSum) {
 		term := BlockOf[C](e.Scratch, 0, width)
 		chunks := NewChunks[C](e.Scratch, 2, width)
 		for i, p := range e.Positions {
+			if i%touchRows == 0 {
+				e.touchAhead(i, at, int64(width))
+			}
 			acc := chunks.Next()
 			Load(term, e.Terms.Row(p, e.Column+at))
 			if e.Factors.P != nil {
@@ -169,6 +181,26 @@ func rowSumsGo[C Compute](e *EmbeddingSum) {
 			addInto(acc, acc, term)
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
+	}
+}
+
+// Rows that lie anywhere are touched before they are read, touchRows of them, so
+// that their cache misses overlap: up to touchBytes of each, since the rest the
+// processor prefetches by itself. Smaller tables than touchFrom bytes stay in caches.
+const (
+	touchRows  = 16
+	touchBytes = 1024
+	touchFrom  = 4 << 20
+)
+
+// touchAhead asks for the first lines of the rows that come next, of so many columns.
+func (e *EmbeddingSum) touchAhead(k int, column, width int64) {
+	if !e.Terms.Contiguous() || width == 0 || e.Terms.rowCount()*width*e.Terms.Stride < touchFrom {
+		return
+	}
+	for _, p := range e.Positions[k:min(k+touchRows, len(e.Positions))] {
+		row := e.Terms.Row(p, e.Column+column)
+		prefetch(row.P, min(width*row.Stride, touchBytes), e.Scratch)
 	}
 }
 

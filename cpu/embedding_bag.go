@@ -23,9 +23,7 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 		}
 		for k, p := range e.Positions {
 			if k%touchRows == 0 {
-				for _, ahead := range e.Positions[k:min(k+touchRows, len(e.Positions))] {
-					touch(e.Scratch, e.Terms.Row(ahead, e.Column+at), int64(width))
-				}
+				e.touchAhead(k, at, int64(width))
 			}
 			Load(row, e.Terms.Row(p, e.Column+at))
 			for i, v := range row {
@@ -38,21 +36,6 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 		if e.Choice.P != nil {
 			storeInts(e.Choice.Row(e.Bag, e.Column+at), from)
 		}
-	}
-}
-
-// Rows that lie anywhere are touched before they are read, touchRows of them, so
-// that their cache misses overlap: up to touchBytes of each, since the rest the
-// processor prefetches by itself.
-const (
-	touchRows  = 16
-	touchBytes = 1024
-)
-
-// touch asks for a row's first lines.
-func touch(s *Scratch, row Span, n int64) {
-	if row.Contiguous() && n > 0 {
-		prefetch(row.P, min(n*row.Stride, touchBytes), s)
 	}
 }
 
