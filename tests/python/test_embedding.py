@@ -143,3 +143,14 @@ def test_a_sparse_gradient_is_the_dense_one(rows, padding_idx):
             )
             assert sparse.indices().tolist() == [found]
             assert_same(sparse.to_dense(), dense)
+
+
+@pytest.mark.filterwarnings("ignore:Error detected")
+@pytest.mark.filterwarnings("error:Dynamo does not know")
+def test_what_is_not_compiled_is_left_to_python():
+    """A sparse gradient, which torch.compile fails at: it then looks at every function on the way."""
+    torch._dynamo.utils.counters.clear()
+    weight, bags = draw(5, 2).requires_grad_(), torch.tensor([[0, 3]])
+    torch.compile(isobit.embedding_bag, backend="aot_eager")(bags, weight, sparse=True).sum().backward()
+    assert weight.grad.is_sparse
+    assert not torch._dynamo.utils.counters["graph_break"]
