@@ -104,10 +104,10 @@ for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
 _fast, _direct = _FORWARD.fast, _FORWARD.direct
 
 
-def _plain(
+def _quick(
     input: Any, weight: Any, offsets: Any, per_sample_weights: Any, mode: Any, scale_grad_by_freq: Any, sparse: Any
 ) -> Any:
-    """The call without padding and max_norm; NotImplemented where something is wrong, or a case for torch's dispatcher."""
+    """The call of the usual arguments; NotImplemented where something is wrong, or a case for torch's dispatcher."""
     lists = input if offsets is None else offsets
     if type(lists) is not Tensor or lists.is_nested or lists.dim() == 0 or not isinstance(mode, str):
         return NotImplemented
@@ -145,7 +145,7 @@ def embedding_bag(
     [[4.0, 6.0], [2.0, 3.0]]
     """
     if max_norm is None and padding_idx is None and include_last_offset is False and not is_dynamo_compiling():
-        y = _plain(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
+        y = _quick(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
         if y is not NotImplemented:
             return y
     if isinstance(input, Tensor) and input.layout == torch.jagged:
