@@ -127,6 +127,7 @@ template <class T> constexpr DLDataType dtype_of() {
 template <class C> inline constexpr bool is_array = false;
 template <class T, class A> inline constexpr bool is_array<std::vector<T, A>> = true;
 template <class T, size_t size> inline constexpr bool is_array<std::array<T, size>> = true;
+template <class T, size_t size> inline constexpr bool is_array<T[size]> = true;
 template <class C> inline constexpr bool is_span = false;
 #ifdef __cpp_lib_span
 template <class T, size_t size> inline constexpr bool is_span<std::span<T, size>> = true;
@@ -184,14 +185,15 @@ public:
     set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape, &strides);
   }
 
-  // A vector, array or span as one dimension, or with a shape of as many elements.
-  // Its memory must outlive the view and keep its size.
+  // A vector, array or span as one dimension, or with a shape of as many elements. An array
+  // of C's is one dimension, too; beside a shape it is a pointer, whose memory is not measured.
+  // The memory must outlive the view and keep its size.
   template <class C, detail::if_sequence<C> = 0>
-  Tensor(C &&c) : Tensor(std::forward<C>(c), {static_cast<int64_t>(c.size())}) {}
-  template <class C, detail::if_sequence<C> = 0> Tensor(C &&c, const Extents &shape) : Tensor(c.data(), shape) {
+  Tensor(C &&c) : Tensor(std::forward<C>(c), {static_cast<int64_t>(std::size(c))}) {}
+  template <class C, detail::if_sequence<C> = 0> Tensor(C &&c, const Extents &shape) : Tensor(std::data(c), shape) {
     static_assert(std::is_lvalue_reference_v<C> || detail::is_span<detail::plain<C>>,
                   "a temporary would be gone before the run");
-    fits(c.size());
+    fits(std::size(c));
   }
 
   // Another library's tensor; its shape and strides are copied.

@@ -51,6 +51,10 @@ void extents() {
   const isobit::Plan plan(quantize);
   plan.run({{x.data(), shape, strides}, scale, {}, {q, {shape.data(), shape.size()}}});
   CHECK((q == std::array<int8_t, 6>{1, 2, 3, 8, 10, 12}));
+  const float scales[] = {1, 0.5f}; // an array of C's is one dimension, too
+  int8_t codes[6] = {};
+  plan.run({{x, shape}, scales, {}, {codes, shape}});
+  CHECK(isobit::Tensor(scales).dl()->ndim == 1 && isobit::Tensor(scales).dl()->shape[0] == 2 && codes[3] == 10);
   CHECK(isobit::Tensor(x).dl()->ndim == 1 && isobit::Tensor(x, shape).dl()->shape[1] == 3);
   CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x.data(), std::vector<int64_t>(9, 1)); }) ==
         ISOBIT_INVALID_ARGUMENT);
