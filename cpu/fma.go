@@ -5,17 +5,23 @@ import (
 	"unsafe"
 )
 
-// fma returns x*y + z, rounded once.
-func fma[C Compute](x, y, z C) C {
+// fuseInto adds to each y the product of x and an element of others, rounded once with the sum.
+func fuseInto[C Compute](y []C, x C, others []C) {
+	y = y[:len(others)]
 	if unsafe.Sizeof(x) == 8 {
-		return C(math.FMA(float64(x), float64(y), float64(z)))
+		for i, other := range others {
+			y[i] = C(math.FMA(float64(x), float64(other), float64(y[i])))
+		}
+		return
 	}
-	product := float64(float64(x) * float64(y)) // exact
-	sum := product + float64(z)
-	if math.Float64bits(sum)&below32 != tie32 && math.Abs(sum) >= minNormal32 {
-		return C(float32(sum)) // a second rounding goes where one would have gone
+	for i, other := range others {
+		product := float64(float64(x) * float64(other)) // exact
+		sum := product + float64(y[i])
+		if math.Float64bits(sum)&below32 == tie32 || math.Abs(sum) < minNormal32 { // else a second rounding goes where one would have gone
+			sum = nudgeToOdd(sum, sumError(product, float64(y[i]), sum))
+		}
+		y[i] = C(float32(sum))
 	}
-	return C(float32(nudgeToOdd(sum, sumError(product, float64(z), sum))))
 }
 
 // The bits of a float64 that a float32 does not have, and those of a tie.

@@ -13,6 +13,11 @@ import (
 // the exact result lies beside a tie.
 func TestFMA(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
+	fma := func(x, y, z float32) float32 {
+		sum := []float32{z}
+		fuseInto(sum, x, []float32{y})
+		return sum[0]
+	}
 	draw := func() float32 {
 		switch r.IntN(8) {
 		case 0:

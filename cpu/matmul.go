@@ -95,9 +95,7 @@ func matmul[C Compute](t *MatmulTile) {
 			Load(other, t.Other.Row(k, 0))
 			for m, y := range rows {
 				Load(x, t.Input.Row(first+int64(m), k))
-				for n, b := range other {
-					y[n] = fma(x[0], b, y[n])
-				}
+				fuseInto(y, x[0], other)
 			}
 		}
 		for m, y := range rows {

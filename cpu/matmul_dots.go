@@ -177,7 +177,7 @@ func (d *matmulDots) dotsAreChains() bool {
 	var x [2 * pairs]float32
 	var a [pairs]uint32
 	var b [pairs][columns]uint32
-	var want, y [columns]float32
+	var want, y, row [columns]float32
 	state := uint32(1)
 	number := func() float32 { // of 8 bits, of either sign, from 2^-12 to 2^10
 		state = state*1664525 + 1013904223
@@ -188,11 +188,11 @@ func (d *matmulDots) dotsAreChains() bool {
 		x[k] = number()
 		upper := 16 * (1 - k%2)
 		a[k/2] |= bits(x[k]) << upper
-		for n := range want {
-			v := number()
-			b[k/2][n] |= bits(v) << upper
-			want[n] = fma(x[k], v, want[n])
+		for n := range row {
+			row[n] = number()
+			b[k/2][n] |= bits(row[n]) << upper
 		}
+		fuseInto(want[:], x[k], row[:])
 	}
 	d.products.whole.run((*byte)(unsafe.Pointer(&a)), 0, 1, (*byte)(unsafe.Pointer(&b)), 4*columns, columns, pairs, nil, (*byte)(unsafe.Pointer(&y)), 0, 0)
 	return y == want
