@@ -292,3 +292,17 @@ def test_a_learned_zero_point_beyond_the_range_is_that_of_fake_quantize(codes, l
     layer.eval()
     assert_same(layer(eye), fake(layer.weight).t())
     assert_same(convert(layer)(eye), layer(eye))
+
+
+def test_what_a_trained_layer_gives_may_be_written_to():
+    x, grads = draw(3, 21), []
+    fakes = {
+        "activation_fake_quantizer": LAYERS["dynamic int8"][1](),
+        "weight_fake_quantizer": LAYERS["dynamic int8"][2](),
+    }
+    layer = FakeQuantizedLinear(21, 6, **fakes)
+    for relu in (torch.relu, torch.relu_):
+        layer.zero_grad()
+        relu(layer(x)).sum().backward()
+        grads.append(layer.weight.grad)
+    assert_same(*grads)

@@ -166,16 +166,34 @@ class _StraightThrough(torch.autograd.Function):
         return grad_x, grad_w, grad_b, None
 
 
-class _NotForward(_StraightThrough):
+class _Transformed(_StraightThrough):
     """The same with words for forward mode, which Dynamo does not take."""
 
     jvp = staticmethod(no_forward_mode("a linear layer of codes"))
 
 
+class _Eager(torch.autograd.Function):
+    """The same without torch.func's calling convention, which looks the signature up in each call, and without a copy."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Tensor:
+        value: Tensor = args[3].detach()  # which nobody else has
+        _StraightThrough.setup_context(ctx, args, value)
+        return value
+
+    backward = _StraightThrough.backward
+    jvp = _Transformed.jvp
+
+
 def straight_through(x: Tensor, weight: Tensor, bias: Tensor | None, value: Tensor) -> Tensor:
-    """value, with the gradient of linear(x, weight, bias)."""
+    """value, which is new, with the gradient of linear(x, weight, bias)."""
     check_function()
-    y: Tensor = (_StraightThrough if is_dynamo_compiling() else _NotForward).apply(x, weight, bias, value)
+    kind: Any = _Eager
+    if is_dynamo_compiling():
+        kind = _StraightThrough
+    elif torch._C._are_functorch_transforms_active():
+        kind = _Transformed
+    y: Tensor = kind.apply(x, weight, bias, value)
     return y
 
 

@@ -180,7 +180,7 @@ class Scheme:
         return _qparams.choose(name, x, where, self.symmetric, *bounds)
 
     def _finish(self, scale: Tensor, zero_point: Tensor) -> tuple[Tensor, Tensor]:
-        if self.symmetric:
+        if self.middle:  # symmetric ranges are chosen a zero point of 0
             zero_point = torch.full_like(zero_point, self.middle)
         return (scale if self.scale_dtype is None else scale.to(self.scale_dtype)), zero_point
 
