@@ -86,6 +86,13 @@ def test_weight_only_linear(codes, dtype):
     assert_same(got, torch.autograd.grad(linear, (x, module.weight, module.bias), dy.float()))
 
 
+def test_what_a_layer_is_made_with():
+    scheme = WeightOnlyLinear(21, 5).weight_fake_quantizer.scheme
+    assert (scheme.grouping.where, scheme.dtype, scheme.symmetric) == (128, torch.int8, True)
+    fake = FakeQuantize(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL)
+    assert FakeQuantizedLinear(21, 5, weight_fake_quantizer=fake).weight_fake_quantizer.scale.shape == (5,)  # from it
+
+
 WEIGHTS = {
     "tensor": {"qscheme": SYMMETRIC},
     "channel": {"qscheme": torch.per_channel_affine},
