@@ -23,8 +23,14 @@ def out(tmp_path_factory):
     return folder
 
 
+def server(language: str, out: Path) -> list:
+    if language == "python":
+        return [sys.executable, RUN.with_name("serve.py")]
+    return [out / f"serve-{language}"]
+
+
 def serve(language: str, out: Path, model="model.safetensors", digits="held_out.safetensors", **environment):
-    command = [out / f"serve-{language}", out / model, out / digits]
+    command = [*server(language, out), out / model, out / digits]
     environment = {**os.environ, **environment}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
@@ -34,14 +40,18 @@ def test_the_servers_compute_the_bits_of_the_trained_network(out):
     assert (out / "digits.png").stat().st_size > 10_000
 
 
-def test_the_definitions_compute_them_too(out):
+@pytest.mark.parametrize("language", ["python", "cpp"])
+def test_the_definitions_compute_them_too(out, language):
     """ISOBIT_ROWS=go: without the vector instructions."""
-    digest = serve("cpp", out, ISOBIT_ROWS="go").stdout.split()[-1]
+    digest = serve(language, out, ISOBIT_ROWS="go").stdout.split()[-1]
     assert len(digest) == 64 and digest in (out / "log.txt").read_text()
 
 
-# In Python it is safetensors that refuses.
-@pytest.mark.parametrize(("language", "size"), itertools.product(("cpp", "go"), (4, 1000, 20_000)))
+# In Python it is safetensors that refuses, after seconds of imports.
+CUTS = [("python", 20_000), *itertools.product(("cpp", "go"), (4, 1000, 20_000))]
+
+
+@pytest.mark.parametrize(("language", "size"), CUTS)
 def test_a_truncated_model_is_refused(out, language, size):
     (out / "cut").write_bytes((out / "model.safetensors").read_bytes()[:size])
     result = serve(language, out, "cut")

@@ -249,11 +249,7 @@ def test_backward_hooks_of_fake_quantizers_run_and_change_no_bit(name):
     assert sum(m in fakes for m in seen) == len(fakes) and len(seen) == 2 * len(fakes)
 
 
-# To a compiler, the others are like one of the same class and product.
-COMPILED = set(LAYERS) - {"one scale", "uint8 input", "groups", "one zero point", "blocks of a row"}
-
-
-@pytest.mark.parametrize("name", sorted(COMPILED))
+@pytest.mark.parametrize("name", LAYERS)
 def test_compiled(name):
     _, layer = layer_of(name)
     x = draw(4, 21)

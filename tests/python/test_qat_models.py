@@ -104,8 +104,9 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.parametrize("inplace", (True, False))
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_a_model_is_served_with_its_bits(name):
+def test_a_model_is_served_with_its_bits(name, inplace):
     torch.manual_seed(0)
 
     def fake():
@@ -128,14 +129,13 @@ def test_a_model_is_served_with_its_bits(name):
     assert losses[-1] < 0.9 * losses[0]
     assert table.weight.grad.abs().sum() > 0 and linear.weight.grad.abs().sum() > 0
     want = copy.deepcopy(model).eval()(indices).detach()
-    for inplace in (False, True):
-        served = convert(model, inplace)
-        assert_same(served(indices), want)
-        assert (model is served) == inplace and (model[0] is table) == (not inplace)
-        assert not list(served.parameters()) and served[4] is served[5]
-        assert not served.training and model.training == (not inplace)
-        codes = served[0].weight.codes
-        assert codes.dtype == (torch.uint8 if name in ("packed", "float8") else torch.int8)
+    served = convert(model, inplace)
+    assert_same(served(indices), want)
+    assert (model is served) == inplace and (model[0] is table) == (not inplace)
+    assert not list(served.parameters()) and served[4] is served[5]
+    assert not served.training and model.training == (not inplace)
+    codes = served[0].weight.codes
+    assert codes.dtype == (torch.uint8 if name in ("packed", "float8") else torch.int8)
     assert_same(served[0].weight(), table.eval().weight_fake_quantizer(table.weight).detach())
     assert_same(pickle.loads(pickle.dumps(served))(indices), want)
     assert_same(convert(served)(indices), want)
