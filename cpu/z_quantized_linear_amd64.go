@@ -4,54 +4,54 @@
 
 package cpu
 
-// dotVNNIFirst1 is dotVNNI of so many rows of x, and notes the correction, which is 128 times the sum of each row of w.
+// dotVNNIRows1 is acc[i][j] = sum over k of x[i][k] * (w[j][k] + 128), less correction[i], of groups of so many rows of x.
 //
 //go:noescape
-func dotVNNIFirst1(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotVNNIRows1(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// dotVNNIFirst2 is dotVNNI of so many rows of x, and notes the correction, which is 128 times the sum of each row of w.
+// dotVNNIRows2 is acc[i][j] = sum over k of x[i][k] * (w[j][k] + 128), less correction[i], of groups of so many rows of x.
 //
 //go:noescape
-func dotVNNIFirst2(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotVNNIRows2(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// dotVNNIFirst3 is dotVNNI of so many rows of x, and notes the correction, which is 128 times the sum of each row of w.
+// dotVNNIRows3 is acc[i][j] = sum over k of x[i][k] * (w[j][k] + 128), less correction[i], of groups of so many rows of x.
 //
 //go:noescape
-func dotVNNIFirst3(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotVNNIRows3(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// dotVNNIFirst4 is dotVNNI of so many rows of x, and notes the correction, which is 128 times the sum of each row of w.
+// dotVNNIRows4 is acc[i][j] = sum over k of x[i][k] * (w[j][k] + 128), less correction[i], of groups of so many rows of x.
 //
 //go:noescape
-func dotVNNIFirst4(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotVNNIRows4(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// dotVNNI is acc[i][j] = sum over k of (x[i][k] + 128) * w[j][k], less correction[j].
+// correctionVNNI is 128 times the sum of x.
 //
 //go:noescape
-func dotVNNI(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func correctionVNNI(x *int8, k int) int32
 
-// dotAVX2Rows1 is acc[i][j] = sum over k of x[i][k] * w[j][k] of so many rows of x; k is a multiple of 16.
+// dotAVX2Rows1 is acc[i][j] = sum over k of x[i][k] * w[j][k] of groups of so many rows of x; k is a multiple of 16.
 // There is no correction.
 //
 //go:noescape
-func dotAVX2Rows1(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotAVX2Rows1(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// dotAVX2Rows2 is acc[i][j] = sum over k of x[i][k] * w[j][k] of so many rows of x; k is a multiple of 16.
+// dotAVX2Rows2 is acc[i][j] = sum over k of x[i][k] * w[j][k] of groups of so many rows of x; k is a multiple of 16.
 // There is no correction.
 //
 //go:noescape
-func dotAVX2Rows2(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotAVX2Rows2(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// dotAVX2Rows3 is acc[i][j] = sum over k of x[i][k] * w[j][k] of so many rows of x; k is a multiple of 16.
+// dotAVX2Rows3 is acc[i][j] = sum over k of x[i][k] * w[j][k] of groups of so many rows of x; k is a multiple of 16.
 // There is no correction.
 //
 //go:noescape
-func dotAVX2Rows3(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotAVX2Rows3(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// dotAVX2Rows4 is acc[i][j] = sum over k of x[i][k] * w[j][k] of so many rows of x; k is a multiple of 16.
+// dotAVX2Rows4 is acc[i][j] = sum over k of x[i][k] * w[j][k] of groups of so many rows of x; k is a multiple of 16.
 // There is no correction.
 //
 //go:noescape
-func dotAVX2Rows4(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+func dotAVX2Rows4(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
 // scaleSumsAVX512 is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.
 // n is a multiple of 16.

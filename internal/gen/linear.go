@@ -9,13 +9,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The kernels of a quantized linear layer: tiles of 4 rows of codes against 4,
+// The kernels of a quantized linear layer: tiles of up to 4 rows of codes against 4,
 // exact sums of products in 32 bits. Sums that exceed 32 bits on the way wrap,
 // and are right in the end if the result fits.
 
-// dotSignature is that of a tile: rows of x and of w lie a stride of bytes apart,
-// those of acc (of 4 sums each) accStride.
-const dotSignature = "func(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)"
+// dotSignature is that of the tiles of some columns, a multiple of 4, and of groups of rows of
+// x: rows of x and of w lie a stride of bytes apart, those of acc accStride. ahead is how many bytes later the
+// next columns begin, for a row that asks for them in advance, or 0.
+const dotSignature = "func(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)"
 
 func param(c *build.Context, name string) reg.GPVirtual {
 	r := c.GP64()
@@ -43,116 +44,209 @@ func rowsApart(c *build.Context, base, stride reg.GPVirtual, count int) (rows []
 	return rows
 }
 
-// dotsVNNI are the tiles of a product's first rows, and of 4 others.
-func dotsVNNI(c *build.Context) {
-	for rows := 1; rows <= 4; rows++ {
-		name := fmt.Sprint("dotVNNIFirst", rows)
-		beginFunction(c, name, dotSignature, name+" is dotVNNI of so many rows of x, and notes the correction, which is 128 times the sum of each row of w.")
-		dotVNNI(c, rows, true)
-	}
-	beginFunction(c, "dotVNNI", dotSignature, "dotVNNI is acc[i][j] = sum over k of (x[i][k] + 128) * w[j][k], less correction[j].")
-	dotVNNI(c, 4, false)
+// fourRows are rows a stride apart, of which up to 4 are read at a time.
+type fourRows struct{ at, stride, stride3 reg.GPVirtual }
+
+func newFourRows(c *build.Context, stride reg.GPVirtual) fourRows {
+	r := fourRows{c.GP64(), stride, c.GP64()}
+	c.LEAQ(operand.Mem{Base: stride, Index: stride, Scale: 2}, r.stride3)
+	return r
 }
 
-// dotVNNI multiplies unsigned with signed bytes, which is what VPDPBUSD does: x is
-// shifted by 128, and what that adds is taken off again.
-func dotVNNI(c *build.Context, rows int, first bool) {
-	t := vnniTile{
-		c: c, x: rowsApart(c, param(c, "x"), param(c, "xStride"), rows),
-		w: rowsApart(c, param(c, "w"), param(c, "wStride"), 4),
+// row is where the next elements of a row are.
+func (r fourRows) row(i int) operand.Mem {
+	return []operand.Mem{{Base: r.at}, {Base: r.at, Index: r.stride, Scale: 1}, {Base: r.at, Index: r.stride, Scale: 2}, {Base: r.at, Index: r.stride3, Scale: 1}}[i]
+}
+
+// dotTiles is a kernel under construction that goes through tiles: 4 columns with all groups of
+// rows of x, whose codes stay in the first cache, then the next 4.
+type dotTiles struct {
+	c             *build.Context
+	x, w          fourRows      // the next elements of a tile's rows
+	k             reg.GPVirtual // how many are left
+	group, column reg.GPVirtual // the first ones
+	ahead         reg.GPVirtual // what is asked for of the 4 columns that come next, or 0
+	correction    reg.GPVirtual // of the group
+	acc           reg.GPVirtual
+}
+
+// emitTiles writes the kernel of what a tile does.
+func emitTiles(c *build.Context, tile func(t *dotTiles)) {
+	t := &dotTiles{
+		c: c, x: newFourRows(c, param(c, "xStride")), w: newFourRows(c, param(c, "wStride")),
+		k: c.GP64(), group: c.GP64(), column: param(c, "w"), ahead: c.GP64(), correction: c.GP64(), acc: c.GP64(),
 	}
-	k, acc, accStride, correction := param(c, "k"), param(c, "acc"), param(c, "accStride"), param(c, "correction")
-	t.flip = c.ZMM()
-	bits := c.GP64()
-	c.MOVQ(operand.I64(0x80808080), bits)
-	c.VPBROADCASTD(bits.As32(), t.flip)
-	count := rows
-	if first {
-		count++
-	}
-	t.sum = make([][4]reg.VecVirtual, count)
-	for i := range t.sum {
-		for j := range t.sum[i] {
-			t.sum[i][j] = c.ZMM()
-			c.VPXORD(t.sum[i][j], t.sum[i][j], t.sum[i][j])
-		}
-	}
-	mask := c.K()
-	t.at = c.GP64()
-	c.XORQ(t.at, t.at)
-	c.Label("block")
-	branch(c.CMPQ, k, operand.Imm(64), c.JLT, "rest")
-	t.step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8(from, to) })
-	c.ADDQ(operand.Imm(64), t.at)
-	c.SUBQ(operand.Imm(64), k)
-	c.JMP(operand.LabelRef("block"))
-	c.Label("rest")
-	branch(c.TESTQ, k, k, c.JEQ, "done")
-	c.MOVQ(operand.I64(-1), bits)
-	c.BZHIQ(k, bits, bits)
-	c.KMOVQ(bits, mask)
-	t.step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8_Z(from, mask, to) })
-	c.Label("done")
-	corrected := c.XMM()
-	if first {
-		c.VMOVDQU32(t.total(rows), corrected)
-		c.VMOVDQU32(corrected, operand.Mem{Base: correction})
-	} else {
-		c.VMOVDQU32(operand.Mem{Base: correction}, corrected)
-	}
-	for i := range rows {
-		y := t.total(i)
-		c.VPSUBD(corrected, y, y)
-		c.VMOVDQU32(y, operand.Mem{Base: acc})
-		c.ADDQ(accStride, acc)
-	}
+	columns, left := place(c, "columns"), c.GP64()
+	c.Label("columns")
+	c.MOVQ(place(c, "x"), t.group)
+	c.MOVQ(place(c, "acc"), t.acc)
+	c.MOVQ(place(c, "correction"), t.correction)
+	c.MOVQ(place(c, "groups"), left)
+	c.Label("group")
+	tile(t)
+	c.LEAQ(operand.Mem{Base: t.group, Index: t.x.stride, Scale: 4}, t.group)
+	c.ADDQ(operand.Imm(16), t.correction)
+	c.DECQ(left)
+	c.JNE(operand.LabelRef("group"))
+	c.LEAQ(operand.Mem{Base: t.column, Index: t.w.stride, Scale: 4}, t.column)
+	c.ADDQ(operand.Imm(16), place(c, "acc"))
+	c.SUBQ(operand.Imm(4), columns)
+	c.JNE(operand.LabelRef("columns"))
 	endFunction(c)
 }
 
-// vnniTile is dotVNNI under construction.
-type vnniTile struct {
-	c    *build.Context
-	x, w []reg.GPVirtual     // the first elements of rows
-	at   reg.GPVirtual       // how many are done
-	flip reg.VecVirtual      // 128 in each byte: what x is shifted by
-	sum  [][4]reg.VecVirtual // of each row of x, and of flip in place of one if it is wanted
+// start goes to the first elements of the tile.
+func (t *dotTiles) start() {
+	t.c.MOVQ(t.group, t.x.at)
+	t.c.MOVQ(t.column, t.w.at)
+	t.c.MOVQ(place(t.c, "k"), t.k)
 }
 
-// step adds the products of 64 elements of each row, or of fewer.
-func (t *vnniTile) step(load func(from operand.Mem, to reg.VecVirtual)) {
-	var w [4]reg.VecVirtual
-	for j := range w {
-		w[j] = t.c.ZMM()
-		load(operand.Mem{Base: t.w[j], Index: t.at, Scale: 1}, w[j])
-	}
-	x := t.c.ZMM()
-	for i, sum := range t.sum {
-		row := t.flip
-		if i < len(t.x) {
-			row = x
-			load(operand.Mem{Base: t.x[i], Index: t.at, Scale: 1}, x)
-			t.c.VPXORD(t.flip, x, x)
+// step goes on by some elements, fewer than 128.
+func (t *dotTiles) step(elements uint64) {
+	t.c.ADDQ(operand.Imm(elements), t.x.at)
+	t.c.ADDQ(operand.Imm(elements), t.w.at)
+	t.c.SUBQ(operand.Imm(elements), t.k)
+}
+
+// store writes the sums of the next row of x.
+func (t *dotTiles) store(move func(...operand.Op), sums reg.Register) {
+	move(sums, operand.Mem{Base: t.acc})
+	t.c.ADDQ(place(t.c, "accStride"), t.acc)
+}
+
+// sumsOf returns registers for the sums of some rows of x.
+func sumsOf(rows int, vector func() reg.VecVirtual) [][4]reg.VecVirtual {
+	sums := make([][4]reg.VecVirtual, rows)
+	for i := range sums {
+		for j := range sums[i] {
+			sums[i][j] = vector()
 		}
-		for j := range w {
-			vpdpbusd(t.c, w[j], row, sum[j])
+	}
+	return sums
+}
+
+// dotsVNNI are tiles of 1 to 4 rows, and what corrects them.
+func dotsVNNI(c *build.Context) {
+	for rows := 1; rows <= 4; rows++ {
+		name := fmt.Sprint("dotVNNIRows", rows)
+		beginFunction(c, name, dotSignature, name+" is acc[i][j] = sum over k of x[i][k] * (w[j][k] + 128), less correction[i], of groups of so many rows of x.")
+		dotVNNI(c, rows)
+	}
+	beginFunction(c, "correctionVNNI", "func(x *int8, k int) int32", "correctionVNNI is 128 times the sum of x.")
+	correctionVNNI(c)
+}
+
+// tailMask is the mask of the last elements, fewer than 64, of k bytes.
+func tailMask(c *build.Context, k reg.GPVirtual) reg.Register {
+	bits, mask := c.GP64(), c.K()
+	c.MOVQ(operand.I64(-1), bits)
+	c.ANDQ(operand.Imm(63), k)
+	c.BZHIQ(k, bits, bits)
+	c.KMOVQ(bits, mask)
+	return mask
+}
+
+// flipped is 128 in each byte.
+func flipped(c *build.Context) reg.VecVirtual {
+	flip, bits := c.ZMM(), c.GP64()
+	c.MOVQ(operand.I64(0x80808080), bits)
+	c.VPBROADCASTD(bits.As32(), flip)
+	return flip
+}
+
+// dotVNNI multiplies unsigned with signed bytes, which is what VPDPBUSD does: w is
+// shifted by 128, and what that adds is taken off again.
+func dotVNNI(c *build.Context, rows int) {
+	flip, mask := flipped(c), tailMask(c, param(c, "k"))
+	sums := sumsOf(rows, func() reg.VecVirtual { return c.ZMM() })
+	x, w := c.ZMM(), [4]reg.VecVirtual{c.ZMM(), c.ZMM(), c.ZMM(), c.ZMM()}
+	emitTiles(c, func(t *dotTiles) {
+		products := func(load func(from operand.Mem, to reg.VecVirtual)) {
+			for j := range w {
+				load(t.w.row(j), w[j])
+				c.VPXORD(flip, w[j], w[j])
+			}
+			for i, sum := range sums {
+				load(t.x.row(i), x)
+				for j := range w {
+					vpdpbusd(c, x, w[j], sum[j])
+				}
+			}
 		}
-	}
+		for _, row := range sums {
+			for _, sum := range row {
+				c.VPXORD(sum, sum, sum)
+			}
+		}
+		t.start()
+		c.MOVQ(place(c, "ahead"), t.ahead)
+		branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, "near")
+		c.ADDQ(t.column, t.ahead)
+		c.Label("near")
+		c.SUBQ(operand.Imm(64), t.k)
+		c.JLT(operand.LabelRef("rest"))
+		c.Label("block")
+		branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, "multiply")
+		for line := range 4 {
+			c.PREFETCHT0(operand.Mem{Base: t.ahead, Disp: 64 * line})
+		}
+		c.ADDQ(operand.U32(256), t.ahead)
+		c.Label("multiply")
+		products(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8(from, to) })
+		t.step(64)
+		c.JGE(operand.LabelRef("block"))
+		c.Label("rest")
+		branch(c.CMPQ, t.k, operand.I8(-64), c.JEQ, "done")
+		products(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8_Z(from, mask, to) })
+		c.Label("done")
+		for i, y := range sums {
+			foldRows(c, y, x)
+			halve(c, y[0], x)
+			c.VPBROADCASTD(operand.Mem{Base: t.correction, Disp: 4 * i}, x.AsX())
+			c.VPSUBD(x.AsX(), y[0].AsX(), y[0].AsX())
+			t.store(func(ops ...operand.Op) { c.VMOVDQU32(ops...) }, y[0].AsX())
+		}
+	})
 }
 
-// total returns the four sums of a row.
-func (t *vnniTile) total(row int) reg.Register {
-	var y [4]reg.VecVirtual
-	for j, sum := range t.sum[row] {
-		y[j] = t.c.YMM()
-		t.c.VEXTRACTI64X4(operand.Imm(1), sum, y[j])
-		t.c.VPADDD(sum.AsY(), y[j], y[j])
-	}
-	return foldRows(t.c, y, t.c.VEXTRACTI32X4).AsX()
+// halve adds the fourths of v up in the first one.
+func halve(c *build.Context, v, free reg.VecVirtual) {
+	c.VEXTRACTI64X4(operand.Imm(1), v, free.AsY())
+	c.VPADDD(free.AsY(), v.AsY(), v.AsY())
+	c.VEXTRACTI32X4(operand.Imm(1), v.AsY(), free.AsX())
+	c.VPADDD(free.AsX(), v.AsX(), v.AsX())
 }
 
-// foldRows returns the sum of the elements of each of 4 registers.
-func foldRows(c *build.Context, y [4]reg.VecVirtual, extract func(ops ...operand.Op)) reg.VecVirtual {
-	high := c.YMM()
+func correctionVNNI(c *build.Context) {
+	x, k, flip, sum, v := param(c, "x"), param(c, "k"), flipped(c), c.ZMM(), c.ZMM()
+	c.VPXORD(sum, sum, sum)
+	c.SUBQ(operand.Imm(64), k)
+	c.JLT(operand.LabelRef("rest"))
+	c.Label("block")
+	c.VMOVDQU8(operand.Mem{Base: x}, v)
+	vpdpbusd(c, v, flip, sum)
+	c.ADDQ(operand.Imm(64), x)
+	c.SUBQ(operand.Imm(64), k)
+	c.JGE(operand.LabelRef("block"))
+	c.Label("rest")
+	c.VMOVDQU8_Z(operand.Mem{Base: x}, tailMask(c, k), v)
+	vpdpbusd(c, v, flip, sum)
+	halve(c, sum, v)
+	for _, half := range []uint64{0xee, 0x55} {
+		c.VPSHUFD(operand.Imm(half), sum.AsX(), v.AsX())
+		c.VPADDD(v.AsX(), sum.AsX(), sum.AsX())
+	}
+	result := c.GP32()
+	c.VMOVD(sum.AsX(), result)
+	c.VZEROUPPER()
+	c.Store(result, c.ReturnIndex(0))
+	c.RET()
+}
+
+// foldRows leaves in y[0], in each 4 elements, parts of the sums of 4 registers: of the elements
+// of y[0], y[1], y[2], y[3].
+func foldRows(c *build.Context, y [4]reg.VecVirtual, high reg.VecVirtual) {
 	for i := 0; i < 4; i += 2 { // pairs: sums of elements 0 and 2, 1 and 3
 		c.VPUNPCKHDQ(y[i+1], y[i], high)
 		c.VPUNPCKLDQ(y[i+1], y[i], y[i])
@@ -161,9 +255,6 @@ func foldRows(c *build.Context, y [4]reg.VecVirtual, extract func(ops ...operand
 	c.VPUNPCKHQDQ(y[2], y[0], high)
 	c.VPUNPCKLQDQ(y[2], y[0], y[0])
 	c.VPADDD(high, y[0], y[0])
-	extract(operand.Imm(1), y[0], high.AsX())
-	c.VPADDD(y[0].AsX(), high.AsX(), high.AsX())
-	return high
 }
 
 // vpdpbusd adds to each 32-bit element of sum four products of unsigned bytes
@@ -179,7 +270,7 @@ func vpdpbusd(c *build.Context, s, u, sum reg.VecVirtual) {
 func dotsAVX2(c *build.Context) {
 	for rows := 1; rows <= 4; rows++ {
 		name := fmt.Sprint("dotAVX2Rows", rows)
-		beginFunction(c, name, dotSignature, name+" is acc[i][j] = sum over k of x[i][k] * w[j][k] of so many rows of x; k is a multiple of 16.", "There is no correction.")
+		beginFunction(c, name, dotSignature, name+" is acc[i][j] = sum over k of x[i][k] * w[j][k] of groups of so many rows of x; k is a multiple of 16.", "There is no correction.")
 		dotAVX2(c, rows)
 	}
 }
@@ -187,45 +278,39 @@ func dotsAVX2(c *build.Context) {
 // dotAVX2 widens bytes to 16 bits and multiplies pairs. Two rows of x are handled at
 // a time.
 func dotAVX2(c *build.Context, rows int) {
-	x := rowsApart(c, param(c, "x"), param(c, "xStride"), rows)
-	w := rowsApart(c, param(c, "w"), param(c, "wStride"), 4)
-	k, acc, accStride := param(c, "k"), param(c, "acc"), param(c, "accStride")
-	at := c.GP64()
-	for i := 0; i < rows; i += 2 {
-		sum := make([][4]reg.VecVirtual, min(2, rows-i))
-		for a := range sum {
-			for j := range sum[a] {
-				sum[a][j] = c.YMM()
-				c.VPXOR(sum[a][j], sum[a][j], sum[a][j])
+	sums := sumsOf(2, func() reg.VecVirtual { return c.YMM() })
+	x, w, product := [2]reg.VecVirtual{c.YMM(), c.YMM()}, c.YMM(), c.YMM()
+	emitTiles(c, func(t *dotTiles) {
+		for i := 0; i < rows; i += 2 {
+			pair := sums[:min(2, rows-i)]
+			for _, row := range pair {
+				for _, sum := range row {
+					c.VPXOR(sum, sum, sum)
+				}
+			}
+			block := fmt.Sprint("block", i)
+			t.start()
+			c.Label(block)
+			for a := range pair {
+				c.VPMOVSXBW(t.x.row(i+a), x[a])
+			}
+			for j := range 4 {
+				c.VPMOVSXBW(t.w.row(j), w)
+				for a, sum := range pair {
+					c.VPMADDWD(w, x[a], product)
+					c.VPADDD(product, sum[j], sum[j])
+				}
+			}
+			t.step(16)
+			c.JNE(operand.LabelRef(block))
+			for _, y := range pair {
+				foldRows(c, y, product)
+				c.VEXTRACTI128(operand.Imm(1), y[0], product.AsX())
+				c.VPADDD(product.AsX(), y[0].AsX(), y[0].AsX())
+				t.store(func(ops ...operand.Op) { c.VMOVDQU(ops[0], ops[1]) }, y[0].AsX())
 			}
 		}
-		block, done := fmt.Sprint("block", i), fmt.Sprint("done", i)
-		c.XORQ(at, at)
-		c.Label(block)
-		branch(c.CMPQ, at, k, c.JGE, done)
-		xv := make([]reg.VecVirtual, len(sum))
-		for a := range xv {
-			xv[a] = c.YMM()
-			c.VPMOVSXBW(operand.Mem{Base: x[i+a], Index: at, Scale: 1}, xv[a])
-		}
-		for j := range w {
-			wv, product := c.YMM(), c.YMM()
-			c.VPMOVSXBW(operand.Mem{Base: w[j], Index: at, Scale: 1}, wv)
-			for a := range sum {
-				c.VPMADDWD(wv, xv[a], product)
-				c.VPADDD(product, sum[a][j], sum[a][j])
-			}
-		}
-		c.ADDQ(operand.Imm(16), at)
-		c.JMP(operand.LabelRef(block))
-		c.Label(done)
-		for a := range sum {
-			total := foldRows(c, sum[a], func(ops ...operand.Op) { c.VEXTRACTI128(ops[0], ops[1], ops[2]) })
-			c.VMOVDQU(total.AsX(), operand.Mem{Base: acc})
-			c.ADDQ(accStride, acc)
-		}
-	}
-	endFunction(c)
+	})
 }
 
 // scaleSums emits the scaling of sums, for each instruction set.
