@@ -34,10 +34,12 @@ var (
 	avx2 = dotKernel{[4]dotTiles{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4}, nil, scaleSumsAVX2, 16}
 )
 
-// A strip has as many rows of x as stay in the first cache, beside 4 of weight, while they meet all columns.
 const (
+	// A strip has as many rows of x as stay in the first cache, beside 4 of weight, while they meet all columns.
 	linearStripBytes = 32 << 10
 	linearStrip      = 24
+
+	linearProducts = 1 << 20 // in a call, which cannot be preempted
 )
 
 // linearTiles runs a tile in strips of rows.
@@ -119,11 +121,12 @@ func (s *linearSums) rows(m, rows int64) {
 		}
 	}
 	together := min(4, rows)
-	dots := s.kernel.dots[together-1]
+	dots, most := s.kernel.dots[together-1], max(4, linearProducts/(rows*s.whole)&^3)
 	for i := int64(0); i < rows; {
 		first, count := wholeOrLast(i, rows, together)
 		for j := int64(0); j < s.columns; {
 			column, columns := wholeOrLast(j, s.columns, 4)
+			columns = min(columns, most)
 			w := s.t.Weight.Row(s.t.N0+column, 0)
 			dots((*int8)(x.Row(m+first, 0).P), int(x.RowStride), int(count/together), (*int8)(w.P), int(s.t.Weight.RowStride), int(columns), s.ahead, int(s.whole),
 				&s.acc[first*s.columns+column], int(4*s.columns), &s.minus[first])
