@@ -25,7 +25,7 @@ def elsewhere(*args: Any) -> Any:
     raise Elsewhere
 
 
-def _leave_to_python(function: Kernel) -> None:
+def leave_to_python(function: Kernel) -> None:
     """Has Dynamo leave a function, and what it calls, alone: below a frame that it could not compile, it would try each
     one, anew for every shape."""
     eval_frame = torch._C._dynamo.eval_frame
@@ -55,7 +55,7 @@ def eager_function(
         setup_context(ctx, args, y)
         return y
 
-    _leave_to_python(forward)
+    leave_to_python(forward)
     function = function_named(op, forward=forward, backward=backward, jvp=jvp)
     function._backward_cls.apply = backward  # type: ignore[attr-defined]  # torch's own looks it up in each call
     apply: Kernel = super(torch.autograd.Function, function).apply  # type: ignore[misc]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._autograd import leave_to_python
 from .._checks import check_dense, spell
 from .._op import Op
 from .._vmap import register
@@ -117,6 +118,9 @@ def _quick(
     call = _fast if mode == "max" else _direct  # its gradient wants chosen, too
     results = call(weight, input, offsets, per_sample_weights, *attributes)
     return results if results is NotImplemented else results[0]
+
+
+leave_to_python(_quick)
 
 
 def embedding_bag(
