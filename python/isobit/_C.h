@@ -2,7 +2,7 @@
  *
  *   _C.c         the module: functions that Python calls, set-up
  *   _C_load.c    finds and opens libisobit, again in a forked child
- *   _C_torch.c   what is function of torch in every call
+ *   _C_torch.c   what torch is asked in every call
  *   _C_tensor.c  Python objects to DLTensor
  *   _C_plan.c    plans: cache by key, run
  *   _C_problem.c plans that users make of a text: isobit.Plan

@@ -12,7 +12,7 @@
 int huge_pages = 1;
 
 /* A large output is new memory from the system, whose page faults cost more than most ops: with
- * pages of 2 MiB there are 512 times fewer. Only pages that lie wholly within the memory are function
+ * pages of 2 MiB there are 512 times fewer. Only pages that lie wholly within the memory are asked
  * for, so that none is taken for the sake of its ends. A refusal changes nothing. */
 enum { HUGE_PAGE = 2 << 20, LARGE = 4 << 20 };
 

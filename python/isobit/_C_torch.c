@@ -1,4 +1,4 @@
-/* What is function of torch in every call. Functions of C's, and properties, are called as C has them:
+/* What torch is asked in every call. Functions of C's, and properties, are called as C has them:
  * by way of a call in Python that costs as much again as the answer. */
 #include "_C.h"
 
