@@ -58,10 +58,11 @@ def test_a_truncated_model_is_refused(out, language, size):
     assert result.returncode == 1 and result.stdout == "" and result.stderr
 
 
-def test_labels_without_canvases_are_refused(out):
-    """In C++, where nobody else looks how long a vector is."""
+@pytest.mark.parametrize("language", ["cpp", "go"])
+def test_labels_without_canvases_are_refused(out, language):
+    """Nobody else looks whether there are as many of both."""
     digits = load_file(out / "held_out.safetensors")
     for kept in (0, 5):
         save_file({**digits, "canvases": digits["canvases"][:kept]}, out / "few")
-        result = serve("cpp", out, digits="few")
+        result = serve(language, out, digits="few")
         assert result.returncode == 1 and "a square canvas for each label" in result.stderr

@@ -110,12 +110,15 @@ func main() {
 	}
 	net := load(serving.Open(os.Args[1]))
 	heldOut := serving.Open(os.Args[2])
-	canvases := heldOut.Get("canvases", tensor.U8, 3)
+	canvases, labels := heldOut.Get("canvases", tensor.U8, 3), heldOut.Get("labels", tensor.I64, 1)
+	if labels.Shape[0] == 0 || labels.Shape[0] != canvases.Shape[0] || canvases.Shape[1] != canvases.Shape[2] {
+		log.Fatal("want a square canvas for each label")
+	}
 	indices := tensor.New(tensor.I32, canvases.Shape...) // an embedding takes i32 or i64
 	for i, v := range tensor.Slice[uint8](canvases) {
 		tensor.Slice[int32](indices)[i] = int32(v)
 	}
 	logits := net.logits(indices)
-	fmt.Printf("accuracy %.4f\n", accuracy(logits, heldOut.Get("labels", tensor.I64, 1)))
+	fmt.Printf("accuracy %.4f\n", accuracy(logits, labels))
 	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.LittleEndian(logits)))
 }
