@@ -1,9 +1,12 @@
-// Package serving is what the examples' servers in Go share: reading a
-// safetensors file and running problems. An error ends the program.
+// Package serving is what the examples' servers in Go share: reading
+// safetensors files, running problems, and the report. An error ends the program.
 package serving
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"log"
+	"os"
 
 	"github.com/isobit-ml/isobit/autodiff"
 	"github.com/isobit-ml/isobit/plans"
@@ -24,6 +27,29 @@ func Run(problem string, args ...tensor.View) {
 	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), args); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// Relu sets the negative elements of x to 0.
+func Relu(x tensor.View) {
+	values := tensor.Slice[float32](x)
+	for i, v := range values {
+		values[i] = max(v, 0)
+	}
+}
+
+// Report prints what a server is asked for: which part of the answers is right, and the digest of the logits.
+func Report(accuracy float64, logits tensor.View) {
+	fmt.Printf("accuracy %.4f\n", accuracy)
+	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.LittleEndian(logits)))
+}
+
+// Files opens the two files that the command line names.
+func Files() (model, heldOut File) {
+	log.SetFlags(0)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: serve model.safetensors held_out.safetensors")
+	}
+	return Open(os.Args[1]), Open(os.Args[2])
 }
 
 // File has the tensors of a safetensors file by name.

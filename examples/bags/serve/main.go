@@ -5,10 +5,8 @@
 package main
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"log"
-	"os"
 
 	"github.com/isobit-ml/isobit/examples/serving"
 	"github.com/isobit-ml/isobit/tensor"
@@ -36,20 +34,13 @@ func logits(model, users serving.File) tensor.View {
 		values[i] *= v
 	}
 	hidden := linear(model, "hidden", x)
-	values = tensor.Slice[float32](hidden)
-	for i, v := range values {
-		values[i] = max(v, 0)
-	}
+	serving.Relu(hidden)
 	return linear(model, "last", hidden)
 }
 
 func main() {
-	log.SetFlags(0)
-	if len(os.Args) != 3 {
-		log.Fatal("usage: serve model.safetensors held_out.safetensors")
-	}
-	users := serving.Open(os.Args[2])
-	result, labels, right := logits(serving.Open(os.Args[1]), users), users.Get("labels", tensor.I64, 1), 0
+	model, users := serving.Files()
+	result, labels, right := logits(model, users), users.Get("labels", tensor.I64, 1), 0
 	if labels.Shape[0] == 0 || labels.Shape[0] != result.Shape[0] {
 		log.Fatal("want a label for each candidate")
 	}
@@ -58,6 +49,5 @@ func main() {
 			right++
 		}
 	}
-	fmt.Printf("accuracy %.4f\n", float64(right)/float64(labels.Shape[0]))
-	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.LittleEndian(result)))
+	serving.Report(float64(right)/float64(labels.Shape[0]), result)
 }

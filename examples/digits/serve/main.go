@@ -5,10 +5,8 @@
 package main
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"log"
-	"os"
 
 	"github.com/isobit-ml/isobit/examples/serving"
 	"github.com/isobit-ml/isobit/tensor"
@@ -30,10 +28,7 @@ func (l linear) apply(x tensor.View) tensor.View {
 func chain(x tensor.View, layers []linear) tensor.View {
 	for i, l := range layers {
 		if i > 0 {
-			values := tensor.Slice[float32](x)
-			for j, v := range values {
-				values[j] = max(v, 0)
-			}
+			serving.Relu(x)
 		}
 		x = l.apply(x)
 	}
@@ -104,12 +99,8 @@ func accuracy(logits, labels tensor.View) float64 {
 }
 
 func main() {
-	log.SetFlags(0)
-	if len(os.Args) != 3 {
-		log.Fatal("usage: serve model.safetensors held_out.safetensors")
-	}
-	net := load(serving.Open(os.Args[1]))
-	heldOut := serving.Open(os.Args[2])
+	model, heldOut := serving.Files()
+	net := load(model)
 	canvases, labels := heldOut.Get("canvases", tensor.U8, 3), heldOut.Get("labels", tensor.I64, 1)
 	if labels.Shape[0] == 0 || labels.Shape[0] != canvases.Shape[0] || canvases.Shape[1] != canvases.Shape[2] {
 		log.Fatal("want a square canvas for each label")
@@ -119,6 +110,5 @@ func main() {
 		tensor.Slice[int32](indices)[i] = int32(v)
 	}
 	logits := net.logits(indices)
-	fmt.Printf("accuracy %.4f\n", accuracy(logits, labels))
-	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.LittleEndian(logits)))
+	serving.Report(accuracy(logits, labels), logits)
 }
