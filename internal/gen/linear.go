@@ -115,7 +115,7 @@ func dotVNNI(c *build.Context, rows int) {
 		c.Label("done")
 		for i, y := range sums {
 			foldRows(c, y, x)
-			halve(c, y[0], x)
+			addQuarters(c, y[0], x)
 			c.VPBROADCASTD(operand.Mem{Base: t.correction, Disp: 4 * i}, x.AsX())
 			c.VPSUBD(x.AsX(), y[0].AsX(), y[0].AsX())
 			t.store(func(ops ...operand.Op) { c.VMOVDQU32(ops...) }, y[0].AsX())
@@ -123,8 +123,8 @@ func dotVNNI(c *build.Context, rows int) {
 	})
 }
 
-// halve adds the fourths of v up in the first one.
-func halve(c *build.Context, v, free reg.VecVirtual) {
+// addQuarters leaves the sum of the quarters of v in its first one.
+func addQuarters(c *build.Context, v, free reg.VecVirtual) {
 	c.VEXTRACTI64X4(operand.Imm(1), v, free.AsY())
 	c.VPADDD(free.AsY(), v.AsY(), v.AsY())
 	c.VEXTRACTI32X4(operand.Imm(1), v.AsY(), free.AsX())
@@ -145,7 +145,7 @@ func correctionVNNI(c *build.Context) {
 	c.Label("rest")
 	c.VMOVDQU8_Z(operand.Mem{Base: x}, tailMask(c, k), v)
 	vpdpbusd(c, v, flip, sum)
-	halve(c, sum, v)
+	addQuarters(c, sum, v)
 	for _, half := range []uint64{0xee, 0x55} {
 		c.VPSHUFD(operand.Imm(half), sum.AsX(), v.AsX())
 		c.VPADDD(v.AsX(), sum.AsX(), sum.AsX())
