@@ -18,6 +18,12 @@ import model_cases  # noqa: E402
 import torch  # noqa: E402
 from run import RESULTS, processor  # noqa: E402
 
+HEAD = f"""# Whole models
+
+A step, or a call, with PyTorch {torch.__version__.split("+")[0]} alone: its time over isobit's. A line that names no model
+is of the one above. Models: ../../model_cases.py.
+"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -25,9 +31,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="", help="models whose names have this in them")
     options = parser.parse_args()
+    if options.write and (options.compile or options.only):
+        parser.error("--write is for the whole table, eager")
     warnings.filterwarnings("ignore")
     model_cases.COMPILED = options.compile
-    lines = ["| model | 1 thread | 2 threads |", "| --- | --- | --- |"]
+    lines = [HEAD, "| model | 1 thread | 2 threads |", "| --- | --- | --- |"]
     for name, make in model_cases.models():
         if options.only in name:
             lines.append(f"| {name} | {' | '.join(ratio(make, threads) for threads in (1, 2))} |")
