@@ -157,7 +157,8 @@ def check_values(device: str, path: str, part: str, report: Report) -> None:
     """part: which of how many equal parts of the problems, as 0/1. Parts are runs of problems: a kernel is translated
     by the driver in one process or two, which takes longer than all that it computes."""
     ops: dict[str, dict[str, Any]] = report.setdefault("values", {})
-    wanted, texts = set(report.matching(cases(path))), list(cases(path))
+    texts = list(cases(path))
+    wanted = set(report.matching(texts))
     which, _, parts = part.partition("/")
     for number, text in enumerate(texts):
         if text not in wanted or number * int(parts) // len(texts) != int(which):
