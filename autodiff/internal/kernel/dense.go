@@ -87,11 +87,11 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 		at[o] = int32(o * d.frame())
 	}
 	taps, size := d.KH*d.KW, cg*og
-	turned, doneTurned := scratch(d.Groups * taps * size) // [group, tap, input, output channel]
-	defer doneTurned()
+	permuted, donePermuted := scratch(d.Groups * taps * size) // [group, tap, input, output channel]
+	defer donePermuted()
 	for o := range d.O {
 		for c := range cg {
-			row := turned[o/og*taps*size+c*og+o%og:]
+			row := permuted[o/og*taps*size+c*og+o%og:]
 			for tap, v := range w[(o*cg+c)*taps:][:taps] {
 				row[tap*size] = v
 			}
@@ -103,7 +103,7 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 		for j := 0; j < d.row(); j += panel {
 			for tap := range taps {
 				from := d.first + tap/d.KW*d.down + tap%d.KW*d.across + j
-				fastConvolve(panel, turned[(group*taps+tap)*size:], og, cg, frames[from:], at, sums[j:], d.row(), addTo)
+				fastConvolve(panel, permuted[(group*taps+tap)*size:], og, cg, frames[from:], at, sums[j:], d.row(), addTo)
 			}
 		}
 	})
