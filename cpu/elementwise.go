@@ -61,7 +61,7 @@ func (a *Args) At(i int64) Args {
 type Elementwise func(n int, a *Args)
 
 // scratchBlocks is how many numbered blocks there are; who uses which is said where
-// they are used. The grid's gradient uses most (turnedBlocks).
+// they are used. The grid's gradient uses most (transposedBlocks).
 const scratchBlocks = 194
 
 // Scratch is a worker's private memory, so that running never allocates.

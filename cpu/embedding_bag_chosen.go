@@ -11,15 +11,13 @@ import (
 // ChosenSums is BagMaxBackward the other way round: bag after bag, it adds elements of the bag's gradient
 // to the rows of grad_weight that they were chosen from, for some columns. Sums lie in grad_weight, which
 // was cleared. Those that may have several chunks or, of 16 bits, several terms lie apart, in a slot of their
-// row, beside counts of their terms. With Late, which is for 16 bits, a row gets its slot when an element of
-// it has a second term; first terms lie in grad_weight. With Seen no row has a slot.
+// row, beside counts of their terms. With Seen no row has a slot.
 type ChosenSums[C Compute] struct {
 	Out    Span    // of row 0, from the first of the columns on
 	Apart  int64   // bytes from row to row
 	Width  int     // columns
 	Slots  []int32 // by row: the number of its slot, from 1 on, or 0; nil where no row has one
 	Rows   []int64 // by slot
-	Late   bool    // rows get slots here, which Rows has room for: none is named more often than a chunk has terms
 	Sums   []C     // by slot and column
 	Counts []uint16
 	Full   []ChosenChunk[C] // room for finished chunks
@@ -44,12 +42,8 @@ func ChosenBytes(compute tensor.DType) (column, chunk int64) {
 // Begin clears the slots' sums.
 func (s *ChosenSums[C]) Begin() {
 	clear(s.Seen)
-	if s.Late {
-		s.Rows = s.Rows[:0]
-	} else {
-		clear(s.Sums)
-		clear(s.Counts)
-	}
+	clear(s.Sums)
+	clear(s.Counts)
 	s.Full = s.Full[:0]
 }
 
@@ -71,14 +65,10 @@ func (s *ChosenSums[C]) Add(rows []int64, terms Span, scratch *Scratch) {
 	}
 	dy := BlockOf[C](scratch, 0, len(rows))
 	Load(dy, terms)
-	if !wide && (s.Late || s.Slots == nil) {
-		s.addLate(rows, terms, dy)
-		return
-	}
 	for i, row := range rows {
 		switch {
 		case row < 0:
-		case s.Slots[row] != 0:
+		case s.Slots != nil && s.Slots[row] != 0:
 			s.addApart(int(s.Slots[row]-1)*s.Width+i, dy[i])
 		case wide:
 			*(*C)(unsafe.Add(s.Out.P, row*s.Apart+int64(i)*s.Out.Stride)) += dy[i]
@@ -123,38 +113,6 @@ func (s *ChosenSums[C]) addApart(at int, v C) {
 	s.Sums[at] += v
 }
 
-// addLate is Add of 16 bits, where rows get slots.
-func (s *ChosenSums[C]) addLate(rows []int64, terms Span, dy []C) {
-	out, apart, stride := s.Out.P, s.Apart, s.Out.Stride
-	for i, row := range rows {
-		if row < 0 || dy[i] == 0 {
-			continue
-		}
-		to := (*uint16)(unsafe.Add(out, row*apart+int64(i)*stride))
-		if *to != 0 {
-			s.addSecond(row, i, dy[i])
-		} else {
-			*to = *(*uint16)(unsafe.Add(terms.P, int64(i)*terms.Stride))
-		}
-	}
-}
-
-// addSecond adds to an element of 16 bits that has a term.
-func (s *ChosenSums[C]) addSecond(row int64, column int, v C) {
-	if s.Slots[row] == 0 {
-		used := len(s.Rows)
-		s.Rows = append(s.Rows, row)
-		s.Slots[row] = int32(used + 1)
-		clear(s.Counts[used*s.Width:][:s.Width])
-	}
-	at := int(s.Slots[row]-1)*s.Width + column
-	if s.Counts[at] == 0 {
-		s.Counts[at] = 1
-		Load(s.Sums[at:at+1], s.row(row).At(int64(column)))
-	}
-	s.Sums[at] += v
-}
-
 // row returns a row of grad_weight.
 func (s *ChosenSums[C]) row(row int64) Span {
 	return Span{unsafe.Add(s.Out.P, row*s.Apart), s.Out.Stride, s.Out.DType}
@@ -175,15 +133,6 @@ func (s *ChosenSums[C]) Finish(scratch *Scratch) {
 		*sum = tree.Sum()
 	}
 	for slot, row := range s.Rows {
-		sums, to := s.Sums[slot*s.Width:][:s.Width], s.row(row)
-		if !s.Late {
-			Store(to, sums)
-			continue
-		}
-		for i, count := range s.Counts[slot*s.Width:][:s.Width] {
-			if count != 0 {
-				Store(to.At(int64(i)), sums[i:i+1])
-			}
-		}
+		Store(s.row(row), s.Sums[slot*s.Width:][:s.Width])
 	}
 }

@@ -82,11 +82,11 @@ func turnGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) *C
 	if first := b.GradOutput.Row(0, 0); s.pitch == 1 && first.Contiguous() && first.DType.Size() == int64(unsafe.Sizeof(C(0))) {
 		return (*C)(first.P)
 	}
-	start := unsafe.Pointer(&b.Scratch.blocks[turnedBlocks])
+	start := unsafe.Pointer(&b.Scratch.blocks[transposedBlocks])
 	whole := 0
-	if k.turn != nil && s.channels == tile && b.GradOutput.Contiguous() {
+	if k.transpose != nil && s.channels == tile && b.GradOutput.Contiguous() {
 		whole = b.N / tile
-		k.turn((*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(tile*b.GradOutput.Stride),
+		k.transpose((*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(tile*b.GradOutput.Stride),
 			(*float32)(start), tile*4, tile*tile*4, whole)
 	}
 	if rest := b.N - whole*tile; rest > 0 {
@@ -101,21 +101,21 @@ func turnGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) *C
 		}
 		size := int64(unsafe.Sizeof(C(0)))
 		to := unsafe.Add(start, int64(whole*tile*s.pitch)*size)
-		turnOf[C]()(to, int64(s.pitch)*size, unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int64(apart), int64(s.pitch), int64(rest))
+		transposeOf[C]()(to, int64(s.pitch)*size, unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int64(apart), int64(s.pitch), int64(rest))
 	}
 	return (*C)(start)
 }
 
 // The transpositions of sums and of what is added to them, by the size of elements. Where there
 // are kernels of grids, there are those that come first here.
-var turns = [...]Transpose{2: firstTurn(tensor.BF16), 4: firstTurn(tensor.F32), 8: firstTurn(tensor.F64)}
+var transposeBySize = [...]Transpose{2: firstTranspose(tensor.BF16), 4: firstTranspose(tensor.F32), 8: firstTranspose(tensor.F64)}
 
-func firstTurn(d tensor.DType) Transpose {
-	turn, _ := Transposes[0].Pick(Types{In: InTypes{d}})
-	return turn
+func firstTranspose(d tensor.DType) Transpose {
+	f, _ := Transposes[0].Pick(Types{In: InTypes{d}})
+	return f
 }
 
-func turnOf[C Compute]() Transpose { return turns[unsafe.Sizeof(C(0))] }
+func transposeOf[C Compute]() Transpose { return transposeBySize[unsafe.Sizeof(C(0))] }
 
 // storeRuns is Store of runs of pixels, transposed where the sums of a pixel's
 // channels lie side by side.
@@ -139,7 +139,7 @@ func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
 			continue
 		}
 		if s.pitch > 1 {
-			turnOf[C]()(unsafe.Pointer(&scratch.blocks), int64(apart), sums, int64(s.pitch)*size, n, int64(s.pitch))
+			transposeOf[C]()(unsafe.Pointer(&scratch.blocks), int64(apart), sums, int64(s.pitch)*size, n, int64(s.pitch))
 		}
 		for c := range s.channels {
 			run := BlockOf[C](scratch, c, int(n))
@@ -151,13 +151,13 @@ func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
 	}
 }
 
-// storeInterleaved turns the sums into planes.
+// storeInterleaved transposes the sums into planes.
 func (k *gridKernel) storeInterleaved(s *GridScatter[float32], out Image) {
 	to := (*float32)(unsafe.Add(out.P, s.band.First*4))
 	whole := s.band.Pixels / tile
-	for at := int64(0); at < whole; at += turnTiles {
-		k.turn32((*byte)(unsafe.Pointer(s.sum(0, at*tile))), tile*4, tile*tile*4,
-			(*float32)(unsafe.Add(unsafe.Pointer(to), at*tile*4)), int(out.ChannelStride), tile*4, int(min(turnTiles, whole-at)))
+	for at := int64(0); at < whole; at += transposeTiles {
+		k.transpose32((*byte)(unsafe.Pointer(s.sum(0, at*tile))), tile*4, tile*tile*4,
+			(*float32)(unsafe.Add(unsafe.Pointer(to), at*tile*4)), int(out.ChannelStride), tile*4, int(min(transposeTiles, whole-at)))
 	}
 	for channel := range tile {
 		for p := whole * tile; p < s.band.Pixels; p++ {
@@ -166,5 +166,5 @@ func (k *gridKernel) storeInterleaved(s *GridScatter[float32], out Image) {
 	}
 }
 
-// turnTiles bounds the tiles of one call.
-const turnTiles = 1024
+// transposeTiles bounds the tiles of one call.
+const transposeTiles = 1024

@@ -12,23 +12,23 @@ import (
 
 // gridKernel is a set of generated kernels for one type of images.
 type gridKernel struct {
-	needs   ISA
-	dtype   tensor.DType
-	lanes   int
-	locate  func(cells *byte, n int)
-	sample  func(cells *byte, n int, input *byte, row int, y *byte)
-	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
-	combine func(cells *byte, n int)
-	double  doublePairs
-	bend    func(cells *byte, n int)
-	turn    turnTile // of the images' type
-	turn32  turnTile
-	slopes  [2]rowTermsKernel // of images, of volumes
+	needs       ISA
+	dtype       tensor.DType
+	lanes       int
+	locate      func(cells *byte, n int)
+	sample      func(cells *byte, n int, input *byte, row int, y *byte)
+	terms       func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
+	combine     func(cells *byte, n int)
+	double      doublePairs
+	bend        func(cells *byte, n int)
+	transpose   transposeTile // of the images' type
+	transpose32 transposeTile
+	slopes      [2]rowTermsKernel // of images, of volumes
 }
 
-// turnTile transposes squares of 16 by 16 elements: of a square, rows lie
+// transposeTile transposes squares of 16 by 16 elements: of a square, rows lie
 // fromRow bytes apart, and the next one begins fromTile bytes further on.
-type turnTile func(from *byte, fromRow, fromTile int, to *float32, toRow, toTile, tiles int)
+type transposeTile func(from *byte, fromRow, fromTile int, to *float32, toRow, toTile, tiles int)
 
 // gridRows makes a table of rows: one for each instruction set that has
 // kernels, then the definition, which takes what the kernel refuses.

@@ -80,11 +80,11 @@ const (
 	cellBlocks = 60
 	termBlocks = cellBlocks + (gridPlanes*cellPitch*4+Block*8-1)/(Block*8)
 	// 256 positions of 16 channels: upstream gradients.
-	turnedBlocks = termBlocks + 6
+	transposedBlocks = termBlocks + 6
 )
 
 // There is room for them: a negative number would not compile.
-const _ = uint(len(Scratch{}.blocks) - turnedBlocks - tile)
+const _ = uint(len(Scratch{}.blocks) - transposedBlocks - tile)
 
 func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
 

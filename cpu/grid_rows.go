@@ -67,7 +67,7 @@ func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 		for first := 0; first < b.N; first += most {
 			n := min(most, b.N-first)
 			sum(channel, first, n, sums, width*size, width)
-			k.storeTurned(b.Output.Row(channel, int64(first)), b.Output.RowStride, sums, n, width)
+			k.storeTransposed(b.Output.Row(channel, int64(first)), b.Output.RowStride, sums, n, width)
 		}
 	}
 	return true
@@ -99,18 +99,18 @@ func rowSumOf(k *gridKernel) *rowSum {
 	panic("no sums of rows")
 }
 
-// storeTurned stores samples of n positions, whose channels lie side by side, in planes that lie
+// storeTransposed stores samples of n positions, whose channels lie side by side, in planes that lie
 // apart bytes apart.
-func (k *gridKernel) storeTurned(to Span, apart int64, samples unsafe.Pointer, n int, channels int64) {
+func (k *gridKernel) storeTransposed(to Span, apart int64, samples unsafe.Pointer, n int, channels int64) {
 	whole, size := int64(0), to.DType.Size()
 	if k.dtype == tensor.F32 {
 		whole = int64(n) &^ (tile - 1)
 		for channel := int64(0); channel < channels; channel += tile {
-			k.turn32((*byte)(unsafe.Add(samples, channel*4)), int(channels*4), int(channels*tile*4),
+			k.transpose32((*byte)(unsafe.Add(samples, channel*4)), int(channels*4), int(channels*tile*4),
 				(*float32)(unsafe.Add(to.P, channel*apart)), int(apart), tile*4, int(whole/tile))
 		}
 	}
-	turns[size](to.At(whole).P, apart, unsafe.Add(samples, whole*channels*size), channels*size, int64(n)-whole, channels)
+	transposeBySize[size](to.At(whole).P, apart, unsafe.Add(samples, whole*channels*size), channels*size, int64(n)-whole, channels)
 }
 
 // slopesOfRows is gradientBlock for such images; it reports whether it was possible.
@@ -151,7 +151,7 @@ func (k *gridKernel) upstreamRows(b *GridBlock, first, n int) (rows *byte, pitch
 	if dy.Contiguous() {
 		whole = n &^ (tile - 1)
 		for c := int64(0); c < channels; c += tile {
-			k.turn((*byte)(dy.Row(c, int64(first)).P), int(dy.RowStride), int(tile*dy.Stride),
+			k.transpose((*byte)(dy.Row(c, int64(first)).P), int(dy.RowStride), int(tile*dy.Stride),
 				(*float32)(unsafe.Add(to, c*4)), int(pitch), int(tile*pitch), whole/tile)
 		}
 	}

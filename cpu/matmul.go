@@ -21,7 +21,7 @@ type MatmulRow struct {
 	Bytes   func(m, n, k int64) int64                    // of memory that a tile needs
 	// TakesBatch reports whether products of this size are better computed by Batch, many at a time:
 	// those where Other lies column by column, and others.
-	TakesBatch func(m, n, k int64) (turned, others bool)
+	TakesBatch func(m, n, k int64) (transposed, others bool)
 	Batch      func(*MatmulBatch)
 }
 
@@ -69,7 +69,7 @@ var Matmul = append(matmulDotRows, tableOf(byCompute(
 
 func blocks(_, _ int64) (rows, columns, unit int64) { return Block, Block, 1 }
 
-func noBatch(_, _, _ int64) (turned, others bool) { return false, false }
+func noBatch(_, _, _ int64) (transposed, others bool) { return false, false }
 
 func noBytes(_, _, _ int64) int64 { return 0 }
 

@@ -54,10 +54,10 @@ func batchKernelFor(isa ISA, compute tensor.DType) *matmulBatchKernel {
 
 // takesBatch is TakesBatch: y has too few columns for a vector, or, where a part of one
 // may be stored, for so many.
-func (r *matmulRow[C]) takesBatch(m, n, k int64) (turned, others bool) {
+func (r *matmulRow[C]) takesBatch(m, n, k int64) (transposed, others bool) {
 	most, lanes := batchBytes/r.size, r.copied.half.columns
-	turned = n < lanes && max(m, k) <= most && m*k+k*n+m*n <= most
-	return turned, turned && (r.copied.unit == lanes || n <= lanes/2 || m*n*k <= batchFew)
+	transposed = n < lanes && max(m, k) <= most && m*k+k*n+m*n <= most
+	return transposed, transposed && (r.copied.unit == lanes || n <= lanes/2 || m*n*k <= batchFew)
 }
 
 // batch is Batch.

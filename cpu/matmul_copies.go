@@ -12,11 +12,11 @@ import (
 // matmulOperand is how an operand's type is read and written.
 type matmulOperand struct {
 	*gatherType
-	turn turnTile
+	transpose transposeTile
 }
 
 func newMatmulOperand(needs ISA, d tensor.DType) matmulOperand {
-	return matmulOperand{typeFor(needs, d), matmulTypeFor(needs, d).turn}
+	return matmulOperand{typeFor(needs, d), matmulTypeFor(needs, d).transpose}
 }
 
 // From returns the matrix from a row and a column on.
@@ -45,7 +45,7 @@ func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, fr
 	default:
 		wholeRows, wholeColumns := rows&^(tile-1), columns&^(tile-1)
 		for j := int64(0); j < wholeColumns && wholeRows > 0; j += tile {
-			o.turn((*byte)(unsafe.Add(from.P, j*from.Stride)), int(from.Stride), int(tile*size),
+			o.transpose((*byte)(unsafe.Add(from.P, j*from.Stride)), int(from.Stride), int(tile*size),
 				(*float32)(unsafe.Add(to, j*r.size)), int(toRow), int(tile*toRow), int(wholeRows/tile))
 		}
 		for i := range rows {

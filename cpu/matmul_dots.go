@@ -16,16 +16,16 @@ import (
 // matmulDots are kernels of pairs of bf16, in words whose upper half comes first
 // along K.
 type matmulDots struct {
-	products matmulPanels // of copies
-	turned   matmulTurned[matmulTurnedDots]
-	swap     pairing // of neighbours in a row, count being of words
-	turn     pairing // and of 16 columns so many times 16 rows
-	rows     pairing // of each two rows
-	columns  pairing // of neighbours in a row of f32
+	products   matmulPanels // of copies
+	transposed matmulTransposed[matmulTransposedDots]
+	swap       pairing // of neighbours in a row, count being of words
+	transpose  pairing // and of 16 columns so many times 16 rows
+	rows       pairing // of each two rows
+	columns    pairing // of neighbours in a row of f32
 }
 
-// matmulTurnedDots is matmulTurnedRun that notes the least of b's bits.
-type matmulTurnedDots func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead, least *byte)
+// matmulTransposedDots is matmulTransposedRun that notes the least of b's bits.
+type matmulTransposedDots func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead, least *byte)
 
 // pairing makes rows of pairs. It returns the least of the elements' bits that are
 // not 0, shifted left by 1, less 1; noBits where all are 0.
@@ -33,12 +33,12 @@ type pairing func(from *byte, fromRow int, to *byte, toRow, rows, count int) (le
 
 const (
 	noBits    = 1<<16 - 1
-	dotSquare = 16 // columns, and pairs along K, that are turned at a time
+	dotSquare = 16 // columns, and pairs along K, that are transposed at a time
 )
 
-// turnedDots is turnedSums of pairs: it returns how deep the chains are, 0 where
+// transposedDots is transposedSums of pairs: it returns how deep the chains are, 0 where
 // their products may not be taken, which is seen afterwards.
-func (r *matmulRow[C]) turnedDots(t *MatmulTile, p *matmulMemory, columns int64) (depth int64) {
+func (r *matmulRow[C]) transposedDots(t *MatmulTile, p *matmulMemory, columns int64) (depth int64) {
 	if r.dots == nil || t.More {
 		return 0
 	}
@@ -53,7 +53,7 @@ func (r *matmulRow[C]) turnedDots(t *MatmulTile, p *matmulMemory, columns int64)
 			bits[i] = noBits
 		}
 		for n := int64(0); n < columns; {
-			run, wide := r.dots.turned.next(t, columns-n)
+			run, wide := r.dots.transposed.next(t, columns-n)
 			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
 			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/deep),
 				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth), (*byte)(seen))
@@ -67,7 +67,7 @@ func (r *matmulRow[C]) turnedDots(t *MatmulTile, p *matmulMemory, columns int64)
 }
 
 // takesPairs reports whether a tile is worth copies of pairs: rows of Other are
-// paired faster than its columns are turned.
+// paired faster than its columns are transposed.
 func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
 	switch {
 	case r.dots == nil || t.K == 0 || t.More:
@@ -116,7 +116,7 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 	case other.Stride == 2:
 		least = r.dots.rows((*byte)(other.P), int(other.RowStride), (*byte)(copies), int(p.copiesRow), int(even/2), int(columns))
 	default:
-		least = r.turnedPairs(copies, p.copiesRow, other, even/2, columns, far)
+		least = r.transposedPairs(copies, p.copiesRow, other, even/2, columns, far)
 	}
 	if even == depth {
 		return least
@@ -124,13 +124,13 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 	return min(least, lonePairs(unsafe.Add(copies, even/2*p.copiesRow), 4, other.From(even, 0), columns))
 }
 
-// turnedPairs makes pairs of columns of so many words.
-func (r *matmulRow[C]) turnedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64, far int) (least uint32) {
+// transposedPairs makes pairs of columns of so many words.
+func (r *matmulRow[C]) transposedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64, far int) (least uint32) {
 	least = noBits
 	across, down := columns/dotSquare*dotSquare, words/dotSquare*dotSquare
 	for n := int64(0); n < across && down > 0; n += dotSquare {
 		at := from.Row(0, n)
-		least = min(least, r.dots.turn((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/dotSquare), far))
+		least = min(least, r.dots.transpose((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/dotSquare), far))
 	}
 	rest := func(first, last, begin int64) { // words of columns
 		if first == last || begin == columns {

@@ -17,8 +17,8 @@ var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (Matmu
 
 var dotKernels = matmulDots{
 	newMatmulPanels(AVX512, dotSquare, matmulDotsAVX512, matmulHalfDotsAVX512),
-	newMatmulTurned[matmulTurnedDots](AVX512, dotSquare, matmulTurnedDotsAVX512, matmulTurnedWideDotsAVX512),
-	swapPairsAVX512, turnPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
+	newMatmulTransposed[matmulTransposedDots](AVX512, dotSquare, matmulTransposedDotsAVX512, matmulTransposedWideDotsAVX512),
+	swapPairsAVX512, transposePairsAVX512, pairRowsAVX512, pairColumnsAVX512,
 }
 
 var hasDots = sync.OnceValue(func() bool { return cpu.X86.HasAVX512BF16 && dotKernels.dotsAreChains() })

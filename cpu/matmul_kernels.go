@@ -45,18 +45,18 @@ type matmulType struct {
 	needs ISA
 	other tensor.DType
 	matmulPanels
-	turned matmulTurned[matmulTurnedRun]
-	turn   turnTile
+	transposed matmulTransposed[matmulTransposedRun]
+	transpose  transposeTile
 }
 
 // matmulFunctions are what is generated for a type of b.
 type matmulFunctions struct {
-	needs              ISA
-	other              tensor.DType
-	lanes              int64
-	whole, half, wide  matmulRun
-	turned, turnedWide matmulTurnedRun
-	turn               turnTile
+	needs                      ISA
+	other                      tensor.DType
+	lanes                      int64
+	whole, half, wide          matmulRun
+	transposed, transposedWide matmulTransposedRun
+	transpose                  transposeTile
 }
 
 var matmulTypes = newMatmulTypes()
@@ -68,9 +68,9 @@ func newMatmulTypes() (types []matmulType) {
 		if f.needs >= AVX512 {
 			panels.wide.columns, panels.wideRows = 8*f.lanes, 6 // there are registers for them
 		}
-		t := matmulType{f.needs, f.other, panels, newMatmulTurned(f.needs, f.lanes, f.turned, f.turnedWide), f.turn}
+		t := matmulType{f.needs, f.other, panels, newMatmulTransposed(f.needs, f.lanes, f.transposed, f.transposedWide), f.transpose}
 		if f.needs < AVX512 && f.other.Size() == 2 {
-			t.turned.farRows = 2 // their chains take longer than memory
+			t.transposed.farRows = 2 // their chains take longer than memory
 		}
 		types = append(types, t)
 	}

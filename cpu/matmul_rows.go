@@ -54,13 +54,13 @@ func newMatmulRow[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
 	r.input, r.other, r.y = newMatmulOperand(isa, t.In[0]), newMatmulOperand(isa, t.In[1]), newMatmulOperand(isa, t.Out[0])
 	r.transpose, _ = PickUpTo(Transposes, isa, Types{In: InTypes{t.Compute}})
 	return MatmulRow{r.tile, r.largest, func(m, n, k int64) int64 {
-		narrow := r.plan(min(n, r.there.turned.columns), m, k) // as the last tile may be, or have few rows
+		narrow := r.plan(min(n, r.there.transposed.columns), m, k) // as the last tile may be, or have few rows
 		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes, narrow.bytes)
 	}, r.takesBatch, r.batch}
 }
 
 // narrow reports whether y has so few columns that lanes are its rows.
-func (r *matmulRow[C]) narrow(m, n int64) bool { return n <= r.there.turned.columns && m >= 2*n }
+func (r *matmulRow[C]) narrow(m, n int64) bool { return n <= r.there.transposed.columns && m >= 2*n }
 
 // largest is Largest.
 func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
@@ -119,19 +119,19 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 		r.product(t, Span{})
 		return
 	}
-	turned := MatmulTile{
+	transposed := MatmulTile{
 		Input: t.Other.Transposed(), Other: t.Input.Transposed(), Y: t.Y.Transposed(),
 		M: t.N, N: t.M, K: t.K, More: t.More, Memory: t.Memory, Scratch: t.Scratch,
 	}
-	r.product(&turned, t.Bias)
+	r.product(&transposed, t.Bias)
 }
 
 // product computes a tile; down is a bias with an element for each row, if there is one.
 func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	p, unit := r.plan(t.M, t.N, t.K), r.copied.unit
-	turned := t.M <= r.few(t) && t.Other.RowStride == t.Other.DType.Size()
-	if turned {
-		unit = r.there.turned.columns
+	transposed := t.M <= r.few(t) && t.Other.RowStride == t.Other.DType.Size()
+	if transposed {
+		unit = r.there.transposed.columns
 	}
 	p.sumsRow = roundUp(t.N, unit) * r.size
 	if t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil {
@@ -148,13 +148,13 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 		Load(bias[n:min(n+Block, t.N)], t.Bias.At(n))
 	}
 	var columns, depth, rest int64
-	if turned {
-		columns = t.N / r.there.turned.columns * r.there.turned.columns
-		if depth = r.turnedDots(t, &p, columns); depth == 0 {
-			depth = t.K / r.there.turned.columns * r.there.turned.columns
-			r.turnedSums(t, &p, columns, depth)
+	if transposed {
+		columns = t.N / r.there.transposed.columns * r.there.transposed.columns
+		if depth = r.transposedDots(t, &p, columns); depth == 0 {
+			depth = t.K / r.there.transposed.columns * r.there.transposed.columns
+			r.transposedSums(t, &p, columns, depth)
 		}
-		rest = r.turnedRest(t, &p, columns)
+		rest = r.transposedRest(t, &p, columns)
 	}
 	r.sums(t, &p, 0, columns, depth)
 	r.sums(t, &p, columns, t.N, rest)

@@ -71,25 +71,25 @@ func gridFramedSampleAVX512(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridFramedSlopeAVX512(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// turnTileAVX512F32 transposes squares of 16 by 16 elements.
+// transposeTileAVX512F32 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX512F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX512F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
-// turnTileAVX512BF16 transposes squares of 16 by 16 elements.
+// transposeTileAVX512BF16 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX512BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX512BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
-// turnTileAVX512F16 transposes squares of 16 by 16 elements.
+// transposeTileAVX512F16 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
-// turnTileAVX512F64 transposes squares of 16 by 16 elements.
+// transposeTileAVX512F64 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX512F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX512F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
 // gridLocateAVX2 fills cells from the coordinates of n positions and the parameters.
 //
@@ -158,25 +158,25 @@ func gridFramedSampleAVX2(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridFramedSlopeAVX2(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// turnTileAVX2F32 transposes squares of 16 by 16 elements.
+// transposeTileAVX2F32 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX2F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX2F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
-// turnTileAVX2BF16 transposes squares of 16 by 16 elements.
+// transposeTileAVX2BF16 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX2BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX2BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
-// turnTileAVX2F16 transposes squares of 16 by 16 elements.
+// transposeTileAVX2F16 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
-// turnTileAVX2F64 transposes squares of 16 by 16 elements.
+// transposeTileAVX2F64 transposes squares of 16 by 16 elements.
 //
 //go:noescape
-func turnTileAVX2F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+func transposeTileAVX2F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
 // gridFramedCount counts the positions in each cell but that of number 0, and returns
 // the union of all the counts' bits.

@@ -3101,9 +3101,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX512F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX512F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX, AVX512F
-TEXT ·turnTileAVX512F32(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX512F32(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX
@@ -3252,9 +3252,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX512BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX512BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX, AVX512F
-TEXT ·turnTileAVX512BF16(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX
@@ -3419,9 +3419,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX, AVX512F
-TEXT ·turnTileAVX512F16(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX512F16(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX
@@ -3570,9 +3570,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX512F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX512F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX, AVX512F
-TEXT ·turnTileAVX512F64(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX512F64(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX
@@ -6572,9 +6572,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX2F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX2F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX
-TEXT ·turnTileAVX2F32(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX2F32(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX
@@ -6851,9 +6851,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX2BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX2BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX, AVX2
-TEXT ·turnTileAVX2BF16(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX2BF16(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX
@@ -7162,9 +7162,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX, F16C
-TEXT ·turnTileAVX2F16(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX2F16(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX
@@ -7441,9 +7441,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func turnTileAVX2F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// func transposeTileAVX2F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 // Requires: AVX
-TEXT ·turnTileAVX2F64(SB), NOSPLIT, $0-56
+TEXT ·transposeTileAVX2F64(SB), NOSPLIT, $0-56
 	MOVQ from+0(FP), AX
 	MOVQ fromRow+8(FP), CX
 	MOVQ fromTile+16(FP), DX

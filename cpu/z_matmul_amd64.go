@@ -172,133 +172,133 @@ func matmulWideAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, columns i
 //go:noescape
 func matmulWideAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
-// matmulTurnedAVX512F32 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedAVX512F32 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedAVX512BF16 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedAVX512BF16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedAVX512F16 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedAVX512F16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedAVX512F64 multiplies rows of a with 8 columns of b, as long as so many squares,
+// matmulTransposedAVX512F64 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedAVX2F32 multiplies rows of a with 8 columns of b, as long as so many squares,
+// matmulTransposedAVX2F32 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedAVX2BF16 multiplies rows of a with 8 columns of b, as long as so many squares,
+// matmulTransposedAVX2BF16 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedAVX2F16 multiplies rows of a with 8 columns of b, as long as so many squares,
+// matmulTransposedAVX2F16 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedAVX2F64 multiplies rows of a with 4 columns of b, as long as so many squares,
+// matmulTransposedAVX2F64 multiplies rows of a with 4 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX512F32 multiplies rows of a with 32 columns of b, as long as so many squares,
+// matmulTransposedWideAVX512F32 multiplies rows of a with 32 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX512BF16 multiplies rows of a with 32 columns of b, as long as so many squares,
+// matmulTransposedWideAVX512BF16 multiplies rows of a with 32 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX512F16 multiplies rows of a with 32 columns of b, as long as so many squares,
+// matmulTransposedWideAVX512F16 multiplies rows of a with 32 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX512F64 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedWideAVX512F64 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX2F32 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedWideAVX2F32 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX2BF16 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedWideAVX2BF16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX2F16 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedWideAVX2F16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX2F64 multiplies rows of a with 16 columns of b, as long as so many squares,
+// matmulTransposedWideAVX2F64 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.
 //
 //go:noescape
-func matmulTurnedWideAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+func matmulTransposedWideAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulDotsAVX512 is matmulAVX512F32 with pairs of bf16 for elements of a and b.
 //
@@ -310,17 +310,17 @@ func matmulDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, columns in
 //go:noescape
 func matmulHalfDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
-// matmulTurnedDotsAVX512 is matmulTurnedAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.
+// matmulTransposedDotsAVX512 is matmulTransposedAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.
 // 32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.
 //
 //go:noescape
-func matmulTurnedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
+func matmulTransposedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
 
-// matmulTurnedWideDotsAVX512 is matmulTurnedWideAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.
+// matmulTransposedWideDotsAVX512 is matmulTransposedWideAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.
 // 32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.
 //
 //go:noescape
-func matmulTurnedWideDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
+func matmulTransposedWideDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
 
 // swapPairsAVX512 makes so many rows of pairs of neighbours in a row of bf16, which count words hold.
 // It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.
@@ -340,12 +340,12 @@ func pairRowsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, coun
 //go:noescape
 func pairColumnsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
 
-// turnPairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs. Where count
+// transposePairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs. Where count
 // is not 0 it asks for the memory 512 bytes behind them.
 // It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.
 //
 //go:noescape
-func turnPairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
+func transposePairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
 
 // matmulBatchAVX512F32 computes y's planes, row by row, which lie plane bytes apart: a chain over k of the planes
 // of a row of a, which lie aStep bytes apart, and of a column of b, bStep bytes apart.

@@ -8291,9 +8291,9 @@ fewer9:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·matmulTurnedAVX512F32(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX512F32(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -9659,9 +9659,9 @@ fewer54:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·matmulTurnedAVX512BF16(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX512BF16(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -11067,9 +11067,9 @@ fewer54:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·matmulTurnedAVX512F16(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX512F16(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -12395,9 +12395,9 @@ fewer54:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·matmulTurnedAVX512F64(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX512F64(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -13254,9 +13254,9 @@ fewer46:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, FMA3, MMX+
-TEXT ·matmulTurnedAVX2F32(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX2F32(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -14237,9 +14237,9 @@ fewer46:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·matmulTurnedAVX2BF16(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX2BF16(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -15258,9 +15258,9 @@ fewer46:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·matmulTurnedAVX2F16(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX2F16(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -16239,9 +16239,9 @@ fewer46:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, FMA3, MMX+
-TEXT ·matmulTurnedAVX2F64(SB), NOSPLIT, $120-88
+TEXT ·matmulTransposedAVX2F64(SB), NOSPLIT, $120-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -16933,9 +16933,9 @@ fewer42:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedWideAVX512F32(SB), NOSPLIT, $64-88
+TEXT ·matmulTransposedWideAVX512F32(SB), NOSPLIT, $64-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -18264,9 +18264,9 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedWideAVX512BF16(SB), NOSPLIT, $64-88
+TEXT ·matmulTransposedWideAVX512BF16(SB), NOSPLIT, $64-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -19723,9 +19723,9 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedWideAVX512F16(SB), NOSPLIT, $64-88
+TEXT ·matmulTransposedWideAVX512F16(SB), NOSPLIT, $64-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -21054,9 +21054,9 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedWideAVX512F64(SB), NOSPLIT, $64-88
+TEXT ·matmulTransposedWideAVX512F64(SB), NOSPLIT, $64-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -21793,9 +21793,9 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, FMA3
-TEXT ·matmulTurnedWideAVX2F32(SB), NOSPLIT, $64-88
+TEXT ·matmulTransposedWideAVX2F32(SB), NOSPLIT, $64-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -23176,9 +23176,9 @@ fewer25:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, AVX2, FMA3
-TEXT ·matmulTurnedWideAVX2BF16(SB), NOSPLIT, $64-88
+TEXT ·matmulTransposedWideAVX2BF16(SB), NOSPLIT, $64-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -24719,9 +24719,9 @@ fewer25:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, F16C, FMA3
-TEXT ·matmulTurnedWideAVX2F16(SB), NOSPLIT, $64-88
+TEXT ·matmulTransposedWideAVX2F16(SB), NOSPLIT, $64-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -26134,9 +26134,9 @@ fewer25:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+// func matmulTransposedWideAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 // Requires: AVX, FMA3
-TEXT ·matmulTurnedWideAVX2F64(SB), NOSPLIT, $32-88
+TEXT ·matmulTransposedWideAVX2F64(SB), NOSPLIT, $32-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -28215,9 +28215,9 @@ fewer65:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
+// func matmulTransposedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
 // Requires: AVX, AVX512BF16, AVX512BW, AVX512F, MMX+
-TEXT ·matmulTurnedDotsAVX512(SB), NOSPLIT, $120-96
+TEXT ·matmulTransposedDotsAVX512(SB), NOSPLIT, $120-96
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -31080,9 +31080,9 @@ fewer124:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedWideDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
+// func matmulTransposedWideDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
 // Requires: AVX, AVX512BF16, AVX512BW, AVX512F
-TEXT ·matmulTurnedWideDotsAVX512(SB), NOSPLIT, $64-96
+TEXT ·matmulTransposedWideDotsAVX512(SB), NOSPLIT, $64-96
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ y+56(FP), DX
@@ -34418,9 +34418,9 @@ end178:
 	MOVL          AX, least+48(FP)
 	RET
 
-// func turnPairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
+// func transposePairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
-TEXT ·turnPairsAVX512(SB), NOSPLIT, $0-52
+TEXT ·transposePairsAVX512(SB), NOSPLIT, $0-52
 	MOVQ       from+0(FP), AX
 	MOVQ       fromRow+8(FP), CX
 	LEAQ       (AX)(CX*2), DX

@@ -56,7 +56,7 @@ var gridKernels = []gridKernel{
 		needs: AVX512, dtype: tensor.F32,
 		lanes:  16,
 		locate: gridLocateAVX512, sample: gridSampleAVX512F32, terms: gridTermsAVX512F32, combine: gridCombineAVX512,
-		double: gridDoubleAVX512F32, bend: gridBendAVX512, turn: turnTileAVX512F32, turn32: turnTileAVX512F32,
+		double: gridDoubleAVX512F32, bend: gridBendAVX512, transpose: transposeTileAVX512F32, transpose32: transposeTileAVX512F32,
 		slopes: [2]rowTermsKernel{rowTerms2AVX512F32, rowTerms3AVX512F32},
 	},
 	{
@@ -66,21 +66,21 @@ var gridKernels = []gridKernel{
 		needs: AVX512, dtype: tensor.BF16,
 		lanes:  16,
 		locate: gridLocateAVX512, sample: gridSampleAVX512H16, terms: gridTermsAVX512H16, combine: gridCombineAVX512,
-		double: gridDoubleAVX512H16, bend: gridBendAVX512, turn: turnTileAVX512BF16, turn32: turnTileAVX512F32,
+		double: gridDoubleAVX512H16, bend: gridBendAVX512, transpose: transposeTileAVX512BF16, transpose32: transposeTileAVX512F32,
 		slopes: [2]rowTermsKernel{rowTerms2AVX512BF16, rowTerms3AVX512BF16},
 	},
 	{
 		needs: AVX512, dtype: tensor.F16,
 		lanes:  16,
 		locate: gridLocateAVX512, sample: gridSampleAVX512H16, terms: gridTermsAVX512H16, combine: gridCombineAVX512,
-		double: gridDoubleAVX512H16, bend: gridBendAVX512, turn: turnTileAVX512F16, turn32: turnTileAVX512F32,
+		double: gridDoubleAVX512H16, bend: gridBendAVX512, transpose: transposeTileAVX512F16, transpose32: transposeTileAVX512F32,
 		slopes: [2]rowTermsKernel{rowTerms2AVX512F16, rowTerms3AVX512F16},
 	},
 	{
 		needs: AVX2, dtype: tensor.F32,
 		lanes:  8,
 		locate: gridLocateAVX2, sample: gridSampleAVX2F32, terms: gridTermsAVX2F32, combine: gridCombineAVX2,
-		double: gridDoubleAVX2F32, bend: gridBendAVX2, turn: turnTileAVX2F32, turn32: turnTileAVX2F32,
+		double: gridDoubleAVX2F32, bend: gridBendAVX2, transpose: transposeTileAVX2F32, transpose32: transposeTileAVX2F32,
 		slopes: [2]rowTermsKernel{rowTerms2AVX2F32, rowTerms3AVX2F32},
 	},
 	{
@@ -90,14 +90,14 @@ var gridKernels = []gridKernel{
 		needs: AVX2, dtype: tensor.BF16,
 		lanes:  8,
 		locate: gridLocateAVX2, sample: gridSampleAVX2H16, terms: gridTermsAVX2H16, combine: gridCombineAVX2,
-		double: gridDoubleAVX2H16, bend: gridBendAVX2, turn: turnTileAVX2BF16, turn32: turnTileAVX2F32,
+		double: gridDoubleAVX2H16, bend: gridBendAVX2, transpose: transposeTileAVX2BF16, transpose32: transposeTileAVX2F32,
 		slopes: [2]rowTermsKernel{rowTerms2AVX2BF16, rowTerms3AVX2BF16},
 	},
 	{
 		needs: AVX2, dtype: tensor.F16,
 		lanes:  8,
 		locate: gridLocateAVX2, sample: gridSampleAVX2H16, terms: gridTermsAVX2H16, combine: gridCombineAVX2,
-		double: gridDoubleAVX2H16, bend: gridBendAVX2, turn: turnTileAVX2F16, turn32: turnTileAVX2F32,
+		double: gridDoubleAVX2H16, bend: gridBendAVX2, transpose: transposeTileAVX2F16, transpose32: transposeTileAVX2F32,
 		slopes: [2]rowTermsKernel{rowTerms2AVX2F16, rowTerms3AVX2F16},
 	},
 }
@@ -410,42 +410,42 @@ var matmulKernels = []matmulFunctions{
 	{
 		needs: AVX512, other: tensor.F32, lanes: 16,
 		whole: matmulAVX512F32, half: matmulHalfAVX512F32, wide: matmulWideAVX512F32,
-		turned: matmulTurnedAVX512F32, turnedWide: matmulTurnedWideAVX512F32, turn: turnTileAVX512F32,
+		transposed: matmulTransposedAVX512F32, transposedWide: matmulTransposedWideAVX512F32, transpose: transposeTileAVX512F32,
 	},
 	{
 		needs: AVX512, other: tensor.F64, lanes: 8,
 		whole: matmulAVX512F64, half: matmulHalfAVX512F64, wide: matmulWideAVX512F64,
-		turned: matmulTurnedAVX512F64, turnedWide: matmulTurnedWideAVX512F64, turn: turnTileAVX512F64,
+		transposed: matmulTransposedAVX512F64, transposedWide: matmulTransposedWideAVX512F64, transpose: transposeTileAVX512F64,
 	},
 	{
 		needs: AVX512, other: tensor.BF16, lanes: 16,
 		whole: matmulAVX512BF16, half: matmulHalfAVX512BF16, wide: matmulWideAVX512BF16,
-		turned: matmulTurnedAVX512BF16, turnedWide: matmulTurnedWideAVX512BF16, turn: turnTileAVX512BF16,
+		transposed: matmulTransposedAVX512BF16, transposedWide: matmulTransposedWideAVX512BF16, transpose: transposeTileAVX512BF16,
 	},
 	{
 		needs: AVX512, other: tensor.F16, lanes: 16,
 		whole: matmulAVX512F16, half: matmulHalfAVX512F16, wide: matmulWideAVX512F16,
-		turned: matmulTurnedAVX512F16, turnedWide: matmulTurnedWideAVX512F16, turn: turnTileAVX512F16,
+		transposed: matmulTransposedAVX512F16, transposedWide: matmulTransposedWideAVX512F16, transpose: transposeTileAVX512F16,
 	},
 	{
 		needs: AVX2, other: tensor.F32, lanes: 8,
 		whole: matmulAVX2F32, half: matmulHalfAVX2F32, wide: matmulWideAVX2F32,
-		turned: matmulTurnedAVX2F32, turnedWide: matmulTurnedWideAVX2F32, turn: turnTileAVX2F32,
+		transposed: matmulTransposedAVX2F32, transposedWide: matmulTransposedWideAVX2F32, transpose: transposeTileAVX2F32,
 	},
 	{
 		needs: AVX2, other: tensor.F64, lanes: 4,
 		whole: matmulAVX2F64, half: matmulHalfAVX2F64, wide: matmulWideAVX2F64,
-		turned: matmulTurnedAVX2F64, turnedWide: matmulTurnedWideAVX2F64, turn: turnTileAVX2F64,
+		transposed: matmulTransposedAVX2F64, transposedWide: matmulTransposedWideAVX2F64, transpose: transposeTileAVX2F64,
 	},
 	{
 		needs: AVX2, other: tensor.BF16, lanes: 8,
 		whole: matmulAVX2BF16, half: matmulHalfAVX2BF16, wide: matmulWideAVX2BF16,
-		turned: matmulTurnedAVX2BF16, turnedWide: matmulTurnedWideAVX2BF16, turn: turnTileAVX2BF16,
+		transposed: matmulTransposedAVX2BF16, transposedWide: matmulTransposedWideAVX2BF16, transpose: transposeTileAVX2BF16,
 	},
 	{
 		needs: AVX2, other: tensor.F16, lanes: 8,
 		whole: matmulAVX2F16, half: matmulHalfAVX2F16, wide: matmulWideAVX2F16,
-		turned: matmulTurnedAVX2F16, turnedWide: matmulTurnedWideAVX2F16, turn: turnTileAVX2F16,
+		transposed: matmulTransposedAVX2F16, transposedWide: matmulTransposedWideAVX2F16, transpose: transposeTileAVX2F16,
 	},
 }
 

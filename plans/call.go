@@ -29,7 +29,7 @@ type call struct {
 	perJob       int64        // elements of one job
 	tiles        tiling       // short groups
 	packedGroups packedGroups // groups of packed codes
-	turned       turned       // inputs across the output
+	transposed   transposed   // inputs across the output
 	dense        layout       // all, with the copies in place of what is copied
 
 	// Of ops that reduce groups.

@@ -8,7 +8,8 @@ import "github.com/isobit-ml/isobit/cpu"
 
 const (
 	minColumns = 16             // below it, groups are taken one by one
-	minSums    = 256            // below it, sums are gathered: a call is for a row of all groups
+	fewColumns = 256            // below it a call, of a row of all groups, takes longer than to gather
+	gatherFrom = 64             // ... groups of so many elements
 	maxColumns = cpu.MaxColumns // their accumulators stay in the second level of caches
 )
 
@@ -17,12 +18,12 @@ const (
 var oneByOne bool
 
 // tryColumns lays out a reduction whose groups lie side by side, and returns the
-// number of its jobs; 0 where they do not. lanes: the rows of accumulators.
-func (f *groupedPlan) tryColumns(c *call, lanes int) int64 {
+// number of its jobs; 0 where they do not.
+func (f *groupedPlan) tryColumns(c *call) int64 {
 	g := &c.groups
 	inner, least := g.dims-1, int64(minColumns)
-	if lanes > 1 {
-		least = minSums
+	if c.members.count() >= gatherFrom {
+		least = fewColumns
 	}
 	if oneByOne || f.packed >= 0 || g.size[inner] < least || c.blocks == 0 {
 		return 0

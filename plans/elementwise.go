@@ -94,7 +94,7 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 // The ways to map elements, by how these lie: see the tables in DESIGN.md.
 const (
 	inTiles = iota
-	inTurnedTiles
+	inTransposedTiles
 	inCopiedTiles
 	inCopies
 	inPackedGroups
@@ -111,7 +111,7 @@ type mapJobs struct {
 func newMapJobs(f *groupedPlan, kernel cpu.Elementwise) mapJobs {
 	tiles := tileJob(f, kernel)
 	return mapJobs{kernel: kernel, ways: [mapWays]job{
-		inTiles: tiles, inTurnedTiles: turnedJob(f, kernel), inCopiedTiles: tiles, inCopies: copiedJob(f, kernel),
+		inTiles: tiles, inTransposedTiles: transposedJob(f, kernel), inCopiedTiles: tiles, inCopies: copiedJob(f, kernel),
 		inPackedGroups: packedGroupsJob(f, kernel), inRuns: mapJob(f, kernel),
 	}}
 }
@@ -171,8 +171,8 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	if tiled && !c.tiles.narrow() {
 		return inTiles, c.tiles.jobs()
 	}
-	if jobs := f.tryTurned(c); jobs > 0 {
-		return inTurnedTiles, jobs
+	if jobs := f.tryTransposed(c); jobs > 0 {
+		return inTransposedTiles, jobs
 	}
 	if f.tryCopies(c) {
 		if c.tiles.copied {

@@ -17,7 +17,7 @@ var (
 //
 // Workspace: the first position of each row in a list, and the list of
 // positions ordered by row, both of 64-bit numbers; where few rows are named,
-// the first list is of those (named_rows.go). Or chunks (few_rows.go).
+// the first list is of those (named_rows.go).
 var embeddingBackward = op{
 	name: "embedding_backward", category: Embedding,
 	doc: "Sums, for each row of the table, the gradients at the positions whose index named it.",
@@ -60,9 +60,6 @@ func buildEmbeddingBackward(pl *plan) error {
 	pl.keepAlikeCalls()
 	e.few = !e.accumulate && areFew(positions, vocabulary)
 	pl.workspace, pl.run = listWords(positions, vocabulary, e.few)*8, e.run
-	if f := newFewRows(e, p.DType("grad_output"), positions, vocabulary, p.Shape("grad_weight")[1]); f != nil {
-		pl.workspace, pl.run = max(pl.workspace, f.workspace()), f.run
-	}
 	return nil
 }
 

@@ -15,31 +15,23 @@ import (
 // Bounds of where this is faster, measured.
 const (
 	chosenPerPosition  = 4        // choices for each position, at most
-	latePerPosition    = 3        // likewise, of more than lateColumns columns of 16 bits, where slots are given late
-	lateColumns        = 32       // see latePerPosition
 	chosenMost         = 64 << 20 // bytes of sums, or of counts, apart from the gradient
 	countedPerPosition = 32       // elements of the gradient for each position, where all are counted
 	choiceCost         = 4        // a choice takes as long to read as so many positions
 )
 
-// nameCounts is how many counters tell whether a row may be named often: rows share them by the last
-// bits of their numbers.
-const nameCounts = 1 << 13
-
 // chosenSums is how one problem runs. Sums lie in the gradient itself, where they can. The others have
 // slots, memory apart with counts of their terms, for a row each.
 //
-// The workspace has the counters of names, the slot of each row and the row of each slot; then for each
-// tile of columns the slots' sums and counts, and the finished chunks. With counted, it has instead the
-// count of every element's terms and the finished chunks.
+// The workspace has the slot of each row and the row of each slot; then for each tile of columns the slots'
+// sums and counts, and the finished chunks. With counted, it has instead the count of every element's terms
+// and the finished chunks.
 type chosenSums struct {
 	*bagBackward
 	columns   int64
 	byChoice  bool  // how often rows are named is counted by the choices, not by the positions
 	direct    int32 // a row that is named no more often needs no slot
-	crowded   bool  // some rows are taken to be named more often than a chunk has terms
 	counted   int64 // elements that have counts: all, in one tile, so that no row needs a slot; or 0
-	late      bool  // a row gets its slot when an element of it has a second term; in one tile
 	slots     int64 // how many there is room for
 	chunks    int64 // and chunks of a tile
 	perColumn int64 // bytes of a column of a slot
@@ -59,14 +51,13 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	if s.byChoice {
 		named = choices
 	}
-	s.crowded = named > cpu.ChunkSize/4*e.rows
 	s.setApart(dtype, named)
 	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
 	s.addJob = chosenJob[float32](s)
 	if e.compute == tensor.F64 {
 		s.addJob = chosenJob[float64](s)
 	}
-	if s.slots*columns*s.perColumn > chosenMost || s.late && columns > lateColumns && choices > latePerPosition*e.positions {
+	if s.slots*columns*s.perColumn > chosenMost {
 		return nil
 	}
 	return s
@@ -78,7 +69,7 @@ func (s *chosenSums) setApart(dtype tensor.DType, named int64) {
 	s.perColumn, s.perChunk = cpu.ChosenBytes(s.compute)
 	s.direct = cpu.ChunkSize
 	if dtype != s.compute {
-		s.direct, s.late = 1, named < s.rows && s.columns <= columnTile
+		s.direct = 1
 	}
 	elements := s.rows * s.columns
 	counts := dtype == s.compute && s.columns <= columnTile && s.count*s.columns <= s.positions &&
@@ -100,7 +91,7 @@ func (s *chosenSums) workspace() int64 {
 	case s.slots == 0:
 		return 0
 	}
-	return nameCounts*2 + int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
+	return int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
 }
 
 // tileBytes returns the bytes that a tile of columns takes.
@@ -113,66 +104,31 @@ func (s *chosenSums) run(c *call) error {
 	b.rowSums = rowSums{terms: matrixOf(&c.args[0]), out: out}
 	b.rows, b.columns, b.to = s.rows, s.columns, matrixOf(out)
 	b.stream = out.NumElements()*out.DType.Size() >= streamFrom
-	b.late = false
-	switch {
-	case s.slots == 0:
-	case !s.late && s.direct == 1 || s.crowded || s.mayHaveChunks(c):
+	if s.slots > 0 {
 		s.assign(c)
-	case s.late:
-		_, slots, rows := s.lists(c)
-		clear(slots)
-		b.late, b.order = true, rows
 	}
 	c.parallel(ceilDiv(s.rows, rowsPerJob(s.columns)), s.rows*s.columns, clearRows)
 	c.parallel(ceilDiv(s.columns, columnTile), s.count*s.columns, s.addJob)
 	return nil
 }
 
-// lists returns the counts of names, the slots by row, and room for the rows by slot.
-func (s *chosenSums) lists(c *call) (counts *[nameCounts]uint16, slots []int32, rows []int64) {
+// lists returns the slots by row, and room for the rows by slot.
+func (s *chosenSums) lists(c *call) (slots []int32, rows []int64) {
 	memory := words(c.workspace)
-	counts = (*[nameCounts]uint16)(valuesIn[uint16](memory, nameCounts))
-	memory = memory[nameCounts*2:]
-	slots = memory.int32s(s.rows)
-	return counts, slots, memory.ints(s.slots)
-}
-
-// mayHaveChunks reports whether any row may be named more often than a chunk has terms. None is if all
-// that share a counter together are not.
-func (s *chosenSums) mayHaveChunks(c *call) (found bool) {
-	if s.count <= cpu.ChunkSize {
-		return false
-	}
-	b := s.bags(c)
-	counts, _, _ := s.lists(c)
-	clear(counts[:])
-	s.eachNamed(c, func(named []int64) bool {
-		most := uint16(0)
-		for _, row := range named {
-			if b.keeps(row) {
-				count := &counts[uint64(row)%nameCounts]
-				*count++
-				most = max(most, *count)
-			}
-		}
-		found = most > cpu.ChunkSize
-		return !found
-	})
-	return found
+	return memory.int32s(s.rows), memory.ints(s.slots)
 }
 
 // assign gives a slot to each row that needs one.
 func (s *chosenSums) assign(c *call) {
 	b := s.bags(c)
-	_, slots, rows := s.lists(c)
+	slots, rows := s.lists(c)
 	clear(slots)
-	s.eachNamed(c, func(named []int64) bool {
+	s.eachNamed(c, func(named []int64) {
 		for _, row := range named {
 			if b.keeps(row) {
 				slots[row]++
 			}
 		}
-		return true
 	})
 	used := 0
 	for row, named := range slots {
@@ -185,8 +141,8 @@ func (s *chosenSums) assign(c *call) {
 }
 
 // eachNamed calls f with lists of named rows, those of all positions or those of all choices, whichever
-// takes less time, until it returns false.
-func (s *chosenSums) eachNamed(c *call, f func(rows []int64) bool) {
+// takes less time.
+func (s *chosenSums) eachNamed(c *call, f func(rows []int64)) {
 	r := s.choices(c)
 	var list [cpu.Block]int64
 	if s.byChoice {
@@ -196,9 +152,7 @@ func (s *chosenSums) eachNamed(c *call, f func(rows []int64) bool) {
 				rows := list[:min(cpu.Block, s.columns-column)]
 				end := r.end(bag)
 				r.find(rows, begin, end, bag, column)
-				if !f(rows) {
-					return
-				}
+				f(rows)
 				begin = end
 			}
 		}
@@ -206,9 +160,7 @@ func (s *chosenSums) eachNamed(c *call, f func(rows []int64) bool) {
 	}
 	for at, end := int64(0), r.last(); at < end; {
 		rows := r.some(list[:], at, min(end, at+cpu.Block))
-		if !f(rows) {
-			return
-		}
+		f(rows)
 		at += int64(len(rows))
 	}
 }
@@ -229,8 +181,8 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 		width := min(columnTile, s.columns-column)
 		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width)}
 		if len(b.order) > 0 {
-			_, sums.Slots, _ = s.lists(c)
-			sums.Rows, sums.Late = b.order, b.late
+			sums.Slots, _ = s.lists(c)
+			sums.Rows = b.order
 			memory := c.workspace[s.workspace()-(ceilDiv(s.columns, columnTile)-number)*s.tileBytes():]
 			used, size := int64(len(sums.Rows))*width, int64(unsafe.Sizeof(C(0)))
 			sums.Sums = valuesIn[C](memory, used)

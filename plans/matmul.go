@@ -52,7 +52,7 @@ const matmulTileCost = 1 << 9
 // isFar reports whether so many elements of other are taken to lie in memory: what is
 // soon out of the nearest caches, since other matrices come between two products with
 // one. A row or two pass what the last cache holds faster without being told to ask in
-// advance, since two squares are turned at a time; but for f16, of which two vectors are
+// advance, since two squares are transposed at a time; but for f16, of which two vectors are
 // in a line that may be gone before the second one is read.
 func isFar(m, elements int64, d tensor.DType) bool {
 	bytes := elements * d.Size()
@@ -68,16 +68,16 @@ func isFar(m, elements int64, d tensor.DType) bool {
 // matmulPlan is how one problem runs.
 type matmulPlan struct {
 	cpu.MatmulRow
-	batch, m, k, n int64
-	turned, others bool  // see TakesBatch: others are among turned
-	rows, columns  int64 // of a tile
-	down, across   int64 // tiles
-	together       int64 // products of a job
-	jobs           int64
-	threads        int   // that there is workspace for
-	bytes          int64 // of workspace for a thread
-	far            bool  // other comes from memory
-	tiles, small   job   // tile and products: values made once, so that running does not allocate
+	batch, m, k, n     int64
+	transposed, others bool  // see TakesBatch: others are among transposed
+	rows, columns      int64 // of a tile
+	down, across       int64 // tiles
+	together           int64 // products of a job
+	jobs               int64
+	threads            int   // that there is workspace for
+	bytes              int64 // of workspace for a thread
+	far                bool  // other comes from memory
+	tiles, small       job   // tile and products: values made once, so that running does not allocate
 }
 
 func buildMatmul(pl *plan) error {
@@ -98,12 +98,12 @@ func buildMatmul(pl *plan) error {
 		return nil // nothing to divide
 	}
 	if mm.batch >= leastProducts && !p.has("bias") {
-		mm.turned, mm.others = mm.TakesBatch(mm.m, mm.n, mm.k)
+		mm.transposed, mm.others = mm.TakesBatch(mm.m, mm.n, mm.k)
 	}
 	pl.keepAlikeCalls()
 	mm.tiles, mm.small = mm.tile, mm.products
 	pl.run = mm.run
-	if mm.turned && mm.others {
+	if mm.transposed && mm.others {
 		return nil // tiles have nothing to do
 	}
 	mm.far = isFar(mm.m, tensor.NumElements(other), dtype)
@@ -116,7 +116,7 @@ func buildMatmul(pl *plan) error {
 }
 
 func (mm *matmulPlan) run(c *call) error {
-	if mm.turned && (mm.others || c.args[1].Stride(2) != 1) {
+	if mm.transposed && (mm.others || c.args[1].Stride(2) != 1) {
 		c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), mm.small)
 		return nil
 	}

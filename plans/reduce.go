@@ -56,7 +56,7 @@ const groupRunsWay = 2
 func (r *reduction[C]) ways() []way {
 	whole := func(c *call) bool { return !r.mapsLater(c) }
 	return []way{
-		{func(c *call) int64 { return r.tryColumns(c, r.fold.lanes) }, columnJob(r.groupedPlan, r.kernel, r.fold), never},
+		{r.tryColumns, columnJob(r.groupedPlan, r.kernel, r.fold), never},
 		{func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
 		{func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
 		{func(c *call) int64 { return r.tryGather(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},

@@ -41,8 +41,6 @@ type rowSumsCall struct {
 	ranges, load  int64      // of rows; terms and rows together
 	to            cpu.Matrix // out, by rows
 	stream        bool
-	chunks        int  // finished ones, of few rows
-	late          bool // with mode=max: rows of 16 bits get slots while they are summed
 }
 
 // sumRows computes the sums on the call's threads.

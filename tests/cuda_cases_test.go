@@ -67,10 +67,10 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 				if tensor.NumElements(problem.Shape("y")) >= 3<<19 { // smaller ones run the same kernels all ways
 					turns = turns[(i+1)%3:][:1]
 				}
-				for _, c.turned = range turns {
+				for _, c.transposed = range turns {
 					list = append(list, c)
 				}
-				c.turned = ""
+				c.transposed = ""
 			}
 			apart, off := c, c
 			apart.layout, off.shift = strided, 8
@@ -85,8 +85,8 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 	return list
 }
 
-// turned places a tensor with its last two dimensions the other way round.
-func turned(dtype tensor.DType, shape []int64) placed {
+// transposed places a tensor with its last two dimensions the other way round.
+func transposed(dtype tensor.DType, shape []int64) placed {
 	strides := make([]int64, len(shape))
 	last := len(shape) - 1
 	strides[last-1], strides[last] = 1, shape[last-1]

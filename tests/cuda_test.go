@@ -25,11 +25,11 @@ type operand struct {
 
 // deviceCase runs one problem with the definitions and on the shim.
 type deviceCase struct {
-	text   string
-	data   string // how inputs are made; see fill
-	layout func(tensor.DType, []int64) placed
-	shift  uint64 // bytes by which device memory is off its alignment
-	turned string // arguments whose matrices lie column by column
+	text       string
+	data       string // how inputs are made; see fill
+	layout     func(tensor.DType, []int64) placed
+	shift      uint64 // bytes by which device memory is off its alignment
+	transposed string // arguments whose matrices lie column by column
 }
 
 func (c deviceCase) String() string { return fmt.Sprintf("%s (%s)", c.text, c.data) }
@@ -50,8 +50,8 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 		}
 		dtype, _ := tensor.ParseDType(info.DType)
 		layout := c.layout
-		if slices.Contains(strings.Fields(c.turned), info.Name) {
-			layout = turned
+		if slices.Contains(strings.Fields(c.transposed), info.Name) {
+			layout = transposed
 		}
 		if dtype.Packed() {
 			dtype = tensor.U8

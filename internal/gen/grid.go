@@ -111,7 +111,7 @@ func gridKernels(c *build.Context) {
 			"gridBend"+isa.name+" adds the cells' sums of second differences to gradients.").bendPairs()
 		framedKernels(isa, begin)
 		for _, t := range []*storage{f32, bf16, f16, f64} {
-			newKernel(c, globals, isa, t).turnTile()
+			newKernel(c, globals, isa, t).transposeTile()
 		}
 	}
 	framedCount(c)

@@ -144,15 +144,15 @@ func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	for m := range windows {
 		windows[m] = k.ordered(windows[m], k.plane(cubicControl+m))
 	}
-	for tap, turned := range k.turn(windows) {
+	for tap, transposed := range k.transposeWindows(windows) {
 		inside := n.lessThan(n.number(0xFFFFFFFF), tapAt(tap))
-		k.move(k.keep(k.wide(inside), turned), v[tap])
+		k.move(k.keep(k.wide(inside), transposed), v[tap])
 	}
 	k.c.JMP(operand.LabelRef(done))
 
 	k.c.Label(plain)
-	for tap, turned := range k.turn(k.windows(places)) {
-		k.move(turned, v[tap])
+	for tap, transposed := range k.transposeWindows(k.windows(places)) {
+		k.move(transposed, v[tap])
 	}
 	k.c.Label(done)
 }

@@ -16,7 +16,7 @@ func (k *gridKernel) inWindows(m int) (positions []int) {
 		for at := m; at < k.lanes; at += cubicTaps {
 			positions = append(positions, at)
 		}
-	case k.isa.masks: // so that what turn makes is in order
+	case k.isa.masks: // so that what transposeWindows makes is in order
 		positions = []int{m/2*4 + m%2, m/2*4 + m%2 + 2}
 	default:
 		positions = []int{m}
@@ -82,8 +82,8 @@ func (k *gridKernel) windowsOf(t *storage, places memory, m int) reg.VecVirtual 
 	return v
 }
 
-// turn makes a vector of each tap of the windows of four registers.
-func (k *gridKernel) turn(v [cubicTaps]value) [cubicTaps]value {
+// transposeWindows makes a vector of each tap of the windows of four registers.
+func (k *gridKernel) transposeWindows(v [cubicTaps]value) [cubicTaps]value {
 	pair := func(name string, a, b value) value { return k.apply(name, b, a) }
 	if k.double() {
 		even := [2]value{pair("VUNPCKLPD", v[0], v[1]), pair("VUNPCKLPD", v[2], v[3])}
@@ -119,14 +119,14 @@ func (k *gridKernel) ordered(windows value, control memory) value {
 // tap's element in a position's window, integers.
 func (k *gridKernel) controls(elements [cubicTaps]value) (to [cubicTaps]value) {
 	if !k.double() {
-		return k.turn(elements)
+		return k.transposeWindows(elements)
 	}
 	var wide [cubicTaps]value
 	for tap, e := range elements {
 		wide[tap] = k.apply("VPMOVSXDQ", e[0])
 	}
 	if !k.isa.masks { // numbers of halves, which there is an instruction for
-		for m, v := range k.turn(wide) {
+		for m, v := range k.transposeWindows(wide) {
 			v = k.apply("VPSLLQ", 1, v)
 			high := k.apply("VPADDQ", k.constant(uint64(1)), v)
 			to[m] = k.apply("VPOR", k.apply("VPSLLQ", 32, high), v)

@@ -145,14 +145,14 @@ func framedTurn(c *build.Context) {
 		c.VUNPCKLPS(v[3], v[2], pairs[1])
 		c.VUNPCKHPS(v[1], v[0], pairs[2])
 		c.VUNPCKHPS(v[3], v[2], pairs[3])
-		turned := c.XMM()
+		transposed := c.XMM()
 		store := func(high bool, pair int, place operand.Mem) {
 			if high {
-				c.VUNPCKHPD(pairs[pair+1], pairs[pair], turned)
+				c.VUNPCKHPD(pairs[pair+1], pairs[pair], transposed)
 			} else {
-				c.VUNPCKLPD(pairs[pair+1], pairs[pair], turned)
+				c.VUNPCKLPD(pairs[pair+1], pairs[pair], transposed)
 			}
-			c.VMOVUPS(turned, place)
+			c.VMOVUPS(transposed, place)
 		}
 		store(false, 0, operand.Mem{Base: to})
 		store(true, 0, operand.Mem{Base: to, Index: stride, Scale: 1})

@@ -22,17 +22,17 @@ func matmulDots(c *build.Context) {
 			name+" is "+strings.Replace(name, "Dots", "", 1)+"F32 with pairs of bf16 for elements of a and b.")
 		k.panels(matmulVectors - i)
 	}
-	for panel, of := range turnedPanels {
-		name, squares := of+"DotsAVX512", k.turnedSquares(panel)
+	for panel, of := range transposedPanels {
+		name, squares := of+"DotsAVX512", k.transposedSquares(panel)
 		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)",
 			name+" is "+of+"AVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
 			"32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.")
-		k.multiplyRows(matmulTurnedCounts[squares], k.turnedChains(squares))
+		k.multiplyRows(matmulTransposedCounts[squares], k.transposedChains(squares))
 	}
 	for _, p := range pairings {
 		p.function(k)
 	}
-	k.turnPairs()
+	k.transposePairs()
 }
 
 // vdpbf16ps adds the products of pairs of a and b to sum. Neither avo nor Go's
@@ -204,11 +204,11 @@ func (p pairing) pairs(k *kernel, at, row, into reg.GPVirtual, seen *leastSeen) 
 // pairsAhead is how many bytes of a column are copied at a time (cpu/matmul_rows.go).
 const pairsAhead = 512
 
-// turnPairs emits swapPairs of squares, which are turned.
-func (k *kernel) turnPairs() {
+// transposePairs emits swapPairs of squares, which are transposed.
+func (k *kernel) transposePairs() {
 	c := k.c
-	beginFunction(c, "turnPairsAVX512", pairingSignature,
-		"turnPairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs. Where count",
+	beginFunction(c, "transposePairsAVX512", pairingSignature,
+		"transposePairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs. Where count",
 		fmt.Sprintf("is not 0 it asks for the memory %d bytes behind them.", pairsAhead), pairingResult)
 	columns, to, toRow, squares := k.rowsFrom(param(c, "from"), param(c, "fromRow"), k.lanes), param(c, "to"), param(c, "toRow"), param(c, "rows")
 	far := param(c, "count")
@@ -216,10 +216,10 @@ func (k *kernel) turnPairs() {
 	while(c, squares, 1, loop, end, func() {
 		square := make(value, k.lanes)
 		for i := range square {
-			if i%matmulTurnedEarly == 0 {
+			if i%matmulTransposedEarly == 0 {
 				near := k.newLabel("near")
 				branch(c.TESTQ, far, far, c.JEQ, near)
-				for j := range matmulTurnedEarly {
+				for j := range matmulTransposedEarly {
 					c.PREFETCHT1(columns.at(i + j).Offset(pairsAhead))
 				}
 				c.Label(near)

@@ -40,7 +40,7 @@ var kernelTables = []kernelTable{
 	// Images of f64 have gathers alone.
 	{"gridKernels", "gridKernel", floatTypes, `needs: {I}, dtype: tensor.{T},`, fields(`lanes: {L},
 		locate: gridLocate{I}, sample: gridSample{H}, terms: gridTerms{H}, combine: gridCombine{I},
-		double: gridDouble{H}, bend: gridBend{I}, turn: turnTile{K}, turn32: turnTile{I}F32,
+		double: gridDouble{H}, bend: gridBend{I}, transpose: transposeTile{K}, transpose32: transposeTile{I}F32,
 		slopes: [2]rowTermsKernel{rowTerms2{K}, rowTerms3{K}},`, "F32", "BF16", "F16")},
 	{"gatherTypes", "gatherType", floatTypes, `needs: {I}, dtype: tensor.{T},
 		sample: gatherSample{H}, copy: gatherCopy{B}{I},
@@ -76,7 +76,7 @@ var kernelTables = []kernelTable{
 		fields("cube: rowCube{K},", "F32", "BF16", "F16")},
 	{"matmulKernels", "matmulFunctions", floatTypes, `needs: {I}, other: tensor.{T}, lanes: {L},
 		whole: matmul{K}, half: matmulHalf{K}, wide: matmulWide{K},
-		turned: matmulTurned{K}, turnedWide: matmulTurnedWide{K}, turn: turnTile{K},`, nil},
+		transposed: matmulTransposed{K}, transposedWide: matmulTransposedWide{K}, transpose: transposeTile{K},`, nil},
 	{"matmulBatches", "matmulBatchKernel", floatTypes[:2], `needs: {I}, compute: tensor.{T}, lanes: {L}, run: matmulBatch{K},`, nil},
 }
 

@@ -33,7 +33,7 @@ var units = []unit{
 	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
 	{"cpu", "grid_rows", "amd64", []func(c *build.Context){rowTermsKernels}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
-	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTurned, matmulDots, matmulBatches}},
+	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTransposed, matmulDots, matmulBatches}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes, everySeconds}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups}},

@@ -3,21 +3,21 @@ package cpu
 import "unsafe"
 
 // Few rows of Input meet columns of Other that lie one after the other where they lie:
-// kernels turn them in registers, a square at a time.
+// kernels transpose them in registers, a square at a time.
 
 const (
 	matmulAlong   = 2048 // elements of columns that are read before the next columns are
-	matmulFewFar  = 16   // and that columns of bf16 from memory are turned for,
+	matmulFewFar  = 16   // and that columns of bf16 from memory are transposed for,
 	matmulFewNear = 8    // or those in a cache, or columns without AVX-512
 )
 
-// matmulTurnedRun is matmulRun for columns of b, as long as so many squares, that
+// matmulTransposedRun is matmulRun for columns of b, as long as so many squares, that
 // asks for the columns from ahead on.
-type matmulTurnedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead *byte)
+type matmulTransposedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead *byte)
 
-// matmulTurned are kernels that take columns of b which lie one after the other:
+// matmulTransposed are kernels that take columns of b which lie one after the other:
 // a square of them at a time, or some.
-type matmulTurned[Run any] struct {
+type matmulTransposed[Run any] struct {
 	columns      int64 // of a square
 	wideColumns  int64 // of several,
 	wideRows     int64 // rows of Input that those are for,
@@ -26,8 +26,8 @@ type matmulTurned[Run any] struct {
 	square, wide Run
 }
 
-func newMatmulTurned[Run any](needs ISA, columns int64, square, wide Run) matmulTurned[Run] {
-	u := matmulTurned[Run]{columns, 2 * columns, 4, 0, matmulFew, square, wide}
+func newMatmulTransposed[Run any](needs ISA, columns int64, square, wide Run) matmulTransposed[Run] {
+	u := matmulTransposed[Run]{columns, 2 * columns, 4, 0, matmulFew, square, wide}
 	if needs < AVX512 {
 		u.wideColumns, u.few = 16, matmulFewNear
 	}
@@ -40,45 +40,45 @@ func newMatmulTurned[Run any](needs ISA, columns int64, square, wide Run) matmul
 // next returns the kernel for the next of the columns that are left. Several squares
 // are for few rows: more keep the processor busy with one, and columns that come
 // from memory come faster where there are fewer.
-func (u *matmulTurned[Run]) next(t *MatmulTile, left int64) (run Run, columns int64) {
+func (u *matmulTransposed[Run]) next(t *MatmulTile, left int64) (run Run, columns int64) {
 	if t.M <= u.wideRows && (t.M <= u.farRows || !t.Far) && left >= u.wideColumns {
 		return u.wide, u.wideColumns
 	}
 	return u.square, u.columns
 }
 
-// few returns how many rows of Input are worth turning Other's columns for each eight
+// few returns how many rows of Input are worth transposing Other's columns for each eight
 // of them (with AVX2: four). Copies of pairs are made once, from memory more slowly.
 func (r *matmulRow[C]) few(t *MatmulTile) int64 {
 	switch {
 	case r.dots == nil:
-		return r.there.turned.few
+		return r.there.transposed.few
 	case t.Far:
 		return matmulFewFar
 	}
 	return matmulFewNear
 }
 
-// turnedSums computes the chains of so many columns, so deep.
-func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth int64) {
+// transposedSums computes the chains of so many columns, so deep.
+func (r *matmulRow[C]) transposedSums(t *MatmulTile, p *matmulMemory, columns, depth int64) {
 	for k := int64(0); k < depth && columns > 0; k += matmulAlong {
 		steps := min(matmulAlong, depth-k)
 		r.copyInput(t, p, k, steps)
 		for n := int64(0); n < columns; {
-			run, wide := r.there.turned.next(t, columns-n)
+			run, wide := r.there.transposed.next(t, columns-n)
 			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
-			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/r.there.turned.columns),
+			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/r.there.transposed.columns),
 				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth))
 			n += wide
 		}
 	}
 }
 
-// turnedRest computes the chains of the columns from one on, which are fewer than a square has, and
+// transposedRest computes the chains of the columns from one on, which are fewer than a square has, and
 // returns how deep. They are copied to where a square's are; what is beside them is 0, since other
 // numbers might take their time.
-func (r *matmulRow[C]) turnedRest(t *MatmulTile, p *matmulMemory, first int64) (depth int64) {
-	side, size := r.there.turned.columns, t.Other.DType.Size()
+func (r *matmulRow[C]) transposedRest(t *MatmulTile, p *matmulMemory, first int64) (depth int64) {
+	side, size := r.there.transposed.columns, t.Other.DType.Size()
 	most := min(p.depth, t.K) / side * side
 	if most == 0 || first == t.N {
 		return 0
@@ -92,7 +92,7 @@ func (r *matmulRow[C]) turnedRest(t *MatmulTile, p *matmulMemory, first int64) (
 		}
 		r.copyInput(t, p, depth, most)
 		bias, y, yRow, begun := r.result(t, p, first, depth, depth+most)
-		r.there.turned.square((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(copies), int(column), int(most/side), bias, y, yRow, begun, nil)
+		r.there.transposed.square((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(copies), int(column), int(most/side), bias, y, yRow, begun, nil)
 	}
 	return depth
 }

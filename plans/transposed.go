@@ -11,33 +11,33 @@ import (
 // lines and the kernel has runs.
 
 const (
-	turnedRows  = 16   // of a tile: a line of 4-byte elements
-	turnedWidth = 496  // elements of a row
-	turnedPitch = 504  // from row to row: not a power of 2, whose rows would share sets of the cache
-	leastTurned = 1024 // elements of a tile that is worth it
+	transposedRows  = 16   // of a tile: a line of 4-byte elements
+	transposedWidth = 496  // elements of a row
+	transposedPitch = 504  // from row to row: not a power of 2, whose rows would share sets of the cache
+	leastTransposed = 1024 // elements of a tile that is worth it
 )
 
-// turned is how a call's elements are parted into tiles of rows along the last but one dimension.
-type turned struct {
-	across     [maxTurned]bool
+// transposed is how a call's elements are parted into tiles of rows along the last but one dimension.
+type transposed struct {
+	across     [maxTransposed]bool
 	high, wide int64 // tiles along the last two dimensions
 	perJob     int64 // tiles
 	prepares   bool  // columns have parameters of their own, all rows the same ones
 }
 
-// maxTurned is how many data inputs a kernel has: operands 0 and 1.
-const maxTurned = 2
+// maxTransposed is how many data inputs a kernel has: operands 0 and 1.
+const maxTransposed = 2
 
-// tryTurned finds the tiles of a call with inputs that lie across the output, and returns how many jobs
+// tryTransposed finds the tiles of a call with inputs that lie across the output, and returns how many jobs
 // they are; 0 where there are none.
-func (f *groupedPlan) tryTurned(c *call) int64 {
-	l, t := &c.all, &c.turned
+func (f *groupedPlan) tryTransposed(c *call) int64 {
+	l, t := &c.all, &c.transposed
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || inner == 0 {
 		return 0
 	}
 	across, along := f.across(l)
-	if along < 0 || min(turnedRows, l.size[along])*min(turnedWidth, l.size[inner]) < leastTurned {
+	if along < 0 || min(transposedRows, l.size[along])*min(transposedWidth, l.size[inner]) < leastTransposed {
 		return 0 // none, or small images: several in a copy (copies.go)
 	}
 	t.across = across
@@ -45,14 +45,14 @@ func (f *groupedPlan) tryTurned(c *call) int64 {
 		l.swap(along, along+1, kernelOperands)
 	}
 	t.prepares = f.scale >= 0 && f.varies(l, inner) && !f.varies(l, inner-1)
-	t.high, t.wide = ceilDiv(l.size[inner-1], turnedRows), ceilDiv(l.size[inner], turnedWidth)
-	t.perJob = max(1, jobSize/(min(turnedRows, l.size[inner-1])*min(turnedWidth, l.size[inner])))
+	t.high, t.wide = ceilDiv(l.size[inner-1], transposedRows), ceilDiv(l.size[inner], transposedWidth)
+	t.perJob = max(1, jobSize/(min(transposedRows, l.size[inner-1])*min(transposedWidth, l.size[inner])))
 	return ceilDiv(t.tiles(l), t.perJob)
 }
 
 // across finds the data inputs that lie across the output, and the dimension that they are stored along: -1 where there
 // are none, or where anything lies neither so nor as the output does.
-func (f *groupedPlan) across(l *layout) (inputs [maxTurned]bool, along int) {
+func (f *groupedPlan) across(l *layout) (inputs [maxTransposed]bool, along int) {
 	inner := l.dims - 1
 	along = -1
 	for k := range kernelOperands {
@@ -62,7 +62,7 @@ func (f *groupedPlan) across(l *layout) (inputs [maxTurned]bool, along int) {
 		if along < 0 {
 			along = slices.Index(l.stride[k][:inner], f.size[k])
 		}
-		if k >= maxTurned || along < 0 || l.stride[k][along] != f.size[k] {
+		if k >= maxTransposed || along < 0 || l.stride[k][along] != f.size[k] {
 			return inputs, -1
 		}
 		inputs[k] = true
@@ -70,18 +70,18 @@ func (f *groupedPlan) across(l *layout) (inputs [maxTurned]bool, along int) {
 	return inputs, along
 }
 
-func (t *turned) tiles(l *layout) int64 {
+func (t *transposed) tiles(l *layout) int64 {
 	return l.count() / (l.size[l.dims-2] * l.size[l.dims-1]) * t.high * t.wide
 }
 
-// turnedJob makes the job of a kernel over a call's tiles.
-func turnedJob(f *groupedPlan, kernel cpu.Elementwise) job {
+// transposedJob makes the job of a kernel over a call's tiles.
+func transposedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
-		t := &c.turned
+		t := &c.transposed
 		var params [2]cpu.Span
 		first := number * t.perJob
 		for tile := first; tile < min(first+t.perJob, t.tiles(&c.all)); tile++ {
-			n := f.beginTurned(c, w, tile)
+			n := f.beginTransposed(c, w, tile)
 			if a := &w.args; t.prepares {
 				if tile == first || tile%t.high == 0 { // other columns
 					f.expandParams(w, &c.all, &w.cursors[0], c.all.dims-1, n, 1)
@@ -95,11 +95,11 @@ func turnedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	}
 }
 
-// beginTurned makes the arguments of a tile, whose rows, of n elements, are a kernel's runs.
-func (f *groupedPlan) beginTurned(c *call, w *worker, tile int64) (n int64) {
-	l, t, cur, inner := &c.all, &c.turned, &w.cursors[0], c.all.dims-1
-	outer, column, row := tile/(t.high*t.wide), tile/t.high%t.wide*turnedWidth, tile%t.high*turnedRows
-	rows, n := min(turnedRows, l.size[inner-1]-row), min(turnedWidth, l.size[inner]-column)
+// beginTransposed makes the arguments of a tile, whose rows, of n elements, are a kernel's runs.
+func (f *groupedPlan) beginTransposed(c *call, w *worker, tile int64) (n int64) {
+	l, t, cur, inner := &c.all, &c.transposed, &w.cursors[0], c.all.dims-1
+	outer, column, row := tile/(t.high*t.wide), tile/t.high%t.wide*transposedWidth, tile%t.high*transposedRows
+	rows, n := min(transposedRows, l.size[inner-1]-row), min(transposedWidth, l.size[inner]-column)
 	l.seek(cur, (outer*l.size[inner-1]+row)*l.size[inner]+column, kernelOperands)
 	a := f.arm(w)
 	l.spans(a, cur)
@@ -107,8 +107,8 @@ func (f *groupedPlan) beginTurned(c *call, w *worker, tile int64) (n int64) {
 	for k := range t.across {
 		if t.across[k] {
 			size, own := f.size[k], w.copied.of(k)
-			f.copier[k].transpose(own, turnedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
-			a.In[k].P, a.In[k].Stride, a.Runs.Step[k] = own, size, turnedPitch*size
+			f.copier[k].transpose(own, transposedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
+			a.In[k].P, a.In[k].Stride, a.Runs.Step[k] = own, size, transposedPitch*size
 		}
 	}
 	return n

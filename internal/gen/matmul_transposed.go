@@ -9,14 +9,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// matmulTurnedCounts are how many rows of a are multiplied at a time with squares of b side by side. Few rows
+// matmulTransposedCounts are how many rows of a are multiplied at a time with squares of b side by side. Few rows
 // have several: the chains of one square would leave the processor waiting for each sum.
-var matmulTurnedCounts = map[int][]int{1: {8, 4, 3, 2, 1}, 2: {4, 3, 2, 1}, 4: {2, 1}}
+var matmulTransposedCounts = map[int][]int{1: {8, 4, 3, 2, 1}, 2: {4, 3, 2, 1}, 4: {2, 1}}
 
-// turnedPanels are the kernels, and turnedSquares the squares that each takes.
-var turnedPanels = []string{"matmulTurned", "matmulTurnedWide"}
+// transposedPanels are the kernels, and transposedSquares the squares that each takes.
+var transposedPanels = []string{"matmulTransposed", "matmulTransposedWide"}
 
-func (k *kernel) turnedSquares(panel int) int {
+func (k *kernel) transposedSquares(panel int) int {
 	switch {
 	case panel == 0:
 		return 1
@@ -26,22 +26,22 @@ func (k *kernel) turnedSquares(panel int) int {
 	return 16 / k.lanes // more columns push each other out of the nearest cache where they are a large power of 2 long
 }
 
-// matmulTurnedEarly is the number of columns for which lines ahead are asked for at once.
-const matmulTurnedEarly = 4
+// matmulTransposedEarly is the number of columns for which lines ahead are asked for at once.
+const matmulTransposedEarly = 4
 
-// matmulTurnedFar is up to how many rows squares side by side are taken from memory, too: then two at a time below
+// matmulTransposedFar is up to how many rows squares side by side are taken from memory, too: then two at a time below
 // each other, of short rows, so that a line is not gone before all of it was read.
-const matmulTurnedFar = 2
+const matmulTransposedFar = 2
 
-// matmulTurnedMost is how many registers of 16 sums and a square may take; others turn it.
-const matmulTurnedMost = 12
+// matmulTransposedMost is how many registers of 16 sums and a square may take; others transpose it.
+const matmulTransposedMost = 12
 
-// matmulsTurned are the kernels of products of few rows of a with columns of b
-// whose elements lie along k: squares of b are turned in registers.
-func matmulsTurned(c *build.Context) {
-	for panel, name := range turnedPanels {
+// matmulsTransposed are the kernels of products of few rows of a with columns of b
+// whose elements lie along k: squares of b are transposed in registers.
+func matmulsTransposed(c *build.Context) {
+	for panel, name := range transposedPanels {
 		eachMatmul(c, name, func(k *kernel, name string) {
-			squares := k.turnedSquares(panel)
+			squares := k.transposedSquares(panel)
 			ahead := "From ahead on, if it is not nil, memory is asked for: as much of as many columns."
 			if squares > 1 {
 				ahead = "ahead is not used."
@@ -50,13 +50,13 @@ func matmulsTurned(c *build.Context) {
 				fmt.Sprintf("%s multiplies rows of a with %d columns of b, as long as so many squares,", name, squares*k.lanes),
 				"which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,",
 				"else with 0, and end with bias, if there is one.", ahead)
-			k.multiplyRows(matmulTurnedCounts[squares], k.turnedChains(squares))
+			k.multiplyRows(matmulTransposedCounts[squares], k.transposedChains(squares))
 		})
 	}
 }
 
-// turned multiplies some rows of a with squares of b side by side.
-type turned struct {
+// transposed multiplies some rows of a with squares of b side by side.
+type transposed struct {
 	*kernel
 	rows, columns rows
 	squares       int
@@ -69,15 +69,15 @@ type turned struct {
 	left, all, jump operand.Mem // of what is asked for in a column: what is left, all, and bytes from there to the next
 }
 
-// turnedChains returns what multiplies some rows of a with so many squares side by side.
-func (k *kernel) turnedChains(squares int) func(count int, a, row, y reg.GPVirtual) {
+// transposedChains returns what multiplies some rows of a with so many squares side by side.
+func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPVirtual) {
 	return func(count int, a, row, y reg.GPVirtual) {
 		c := k.c
-		t := &turned{kernel: k, squares: squares, sums: k.newSums(count, squares)}
+		t := &transposed{kernel: k, squares: squares, sums: k.newSums(count, squares)}
 		k.beginChains(t.sums, y)
 		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
 		left, deep := param(c, "squares"), 1
-		if !k.isa.masks && squares > 1 && count <= matmulTurnedFar {
+		if !k.isa.masks && squares > 1 && count <= matmulTransposedFar {
 			deep = 2
 		}
 		if squares > 1 {
@@ -105,7 +105,7 @@ func (k *kernel) turnedChains(squares int) func(count int, a, row, y reg.GPVirtu
 }
 
 // each multiplies rows with squares, so many below each other at a time, as long as any are left.
-func (t *turned) each(left reg.GPVirtual, deep int) {
+func (t *transposed) each(left reg.GPVirtual, deep int) {
 	c, loop, end := t.c, t.newLabel("square"), t.newLabel("end")
 	while(c, left, deep, loop, end, func() {
 		for j := range t.squares {
@@ -119,10 +119,10 @@ func (t *turned) each(left reg.GPVirtual, deep int) {
 }
 
 // bytes are those of a column of a square.
-func (t *turned) bytes() int { return t.lanes * t.out.size }
+func (t *transposed) bytes() int { return t.lanes * t.out.size }
 
 // sideBySide finds out how to move from square to square, and so many below each.
-func (t *turned) sideBySide(deep int) {
+func (t *transposed) sideBySide(deep int) {
 	c, by := t.c, t.c.GP64()
 	t.next, t.back = c.AllocLocal(8), c.AllocLocal(8)
 	c.IMUL3Q(operand.U32(t.lanes), t.columns.step, by)
@@ -135,7 +135,7 @@ func (t *turned) sideBySide(deep int) {
 // askAhead finds out how to ask for columns ahead, one after the other: each square
 // asks for as many lines as it has. Where columns are shorter than that, those
 // that follow one another are asked for.
-func (t *turned) askAhead(squares reg.GPVirtual) {
+func (t *transposed) askAhead(squares reg.GPVirtual) {
 	c, by, long := t.c, t.c.GP64(), t.newLabel("long")
 	t.left, t.all, t.jump = c.AllocLocal(8), c.AllocLocal(8), c.AllocLocal(8)
 	c.MOVQ(squares, by)
@@ -154,17 +154,17 @@ func (t *turned) askAhead(squares reg.GPVirtual) {
 }
 
 // ask asks for what lies ahead as columns from the first one on do here.
-func (t *turned) ask(first int) {
+func (t *transposed) ask(first int) {
 	c, near := t.c, t.newLabel("near")
 	branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, near)
-	for at := first * t.bytes(); at < (first+matmulTurnedEarly)*t.bytes(); at += 64 {
+	for at := first * t.bytes(); at < (first+matmulTransposedEarly)*t.bytes(); at += 64 {
 		c.PREFETCHT1(operand.Mem{Base: t.ahead, Disp: at})
 	}
 	c.Label(near)
 }
 
 // asked moves on by what a square asked for.
-func (t *turned) asked() {
+func (t *transposed) asked() {
 	c, same := t.c, t.newLabel("same")
 	branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, same)
 	c.ADDQ(operand.U32(t.lanes*t.bytes()), t.ahead)
@@ -179,10 +179,10 @@ func (t *turned) asked() {
 
 // square multiplies rows with a square, for sum j of each: the first that lies side by side with
 // others, or below that.
-func (t *turned) square(j, below int) {
+func (t *transposed) square(j, below int) {
 	most := t.atOnce()
 	for from := below * t.lanes; from < (below+1)*t.lanes; from += most {
-		for step, v := range t.turn(from, most) {
+		for step, v := range t.transposedRows(from, most) {
 			for i, sums := range t.sums {
 				at := t.rows.at(i)
 				at.Disp = (from + step) * t.compute.size
@@ -193,7 +193,7 @@ func (t *turned) square(j, below int) {
 }
 
 // moveOn moves on from square j, and so many below it, to the next.
-func (t *turned) moveOn(j, deep int) {
+func (t *transposed) moveOn(j, deep int) {
 	switch {
 	case t.squares == 1:
 		t.asked()
@@ -205,20 +205,20 @@ func (t *turned) moveOn(j, deep int) {
 	}
 }
 
-// atOnce is how many elements of a column are turned at a time: without masks there are
+// atOnce is how many elements of a column are transposed at a time: without masks there are
 // registers for a square only beside few sums.
-func (t *turned) atOnce() int {
-	if t.isa.masks || len(t.sums)*t.squares+t.lanes <= matmulTurnedMost {
+func (t *transposed) atOnce() int {
+	if t.isa.masks || len(t.sums)*t.squares+t.lanes <= matmulTransposedMost {
 		return t.lanes
 	}
 	return t.lanes / 2
 }
 
-// turn returns the rows of a square, so many from one on.
-func (t *turned) turn(from, count int) value {
+// transposedRows returns the rows of a square, so many from one on.
+func (t *transposed) transposedRows(from, count int) value {
 	v := make(value, count)
 	for i := range v {
-		if t.squares == 1 && (from+i)%matmulTurnedEarly == 0 {
+		if t.squares == 1 && (from+i)%matmulTransposedEarly == 0 {
 			t.ask(from + i)
 		}
 		at := t.columns.at(i)
@@ -241,7 +241,7 @@ func (t *turned) turn(from, count int) value {
 }
 
 // halves loads elements for half a register from each of two places.
-func (t *turned) halves(low, high operand.Mem) reg.VecVirtual {
+func (t *transposed) halves(low, high operand.Mem) reg.VecVirtual {
 	c, v := t.c, t.vector()
 	if t.out.size == t.compute.size {
 		c.VMOVUPS(low, v.AsX())

@@ -5,10 +5,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// turnTile emits the transposition of squares of 16 by 16 elements, by squares
+// transposeTile emits the transposition of squares of 16 by 16 elements, by squares
 // of a vector's length.
-func (k *kernel) turnTile() {
-	c, name := k.c, "turnTile"+k.isa.name+k.out.name
+func (k *kernel) transposeTile() {
+	c, name := k.c, "transposeTile"+k.isa.name+k.out.name
 	beginFunction(c, name, "func(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)",
 		name+" transposes squares of 16 by 16 elements.")
 	from, fromRow, fromTile := param(c, "from"), param(c, "fromRow"), param(c, "fromTile")
@@ -49,7 +49,7 @@ func (k *kernel) turnTile() {
 	endFunction(c)
 }
 
-// transposeQuarters turns as many vectors as a quarter of 16 bytes has elements, or several times as many,
+// transposeQuarters transposes as many vectors as a quarter of 16 bytes has elements, or several times as many,
 // within quarters: elements, then pairs of elements.
 func (k *kernel) transposeQuarters(v value) value {
 	step := func(names [2]string, distance int) {
@@ -83,7 +83,7 @@ func (k *kernel) pairOf(name string, immediate []any, a, b reg.VecVirtual) reg.V
 	return to
 }
 
-// transpose turns as many vectors as each has lanes.
+// transpose transposes as many vectors as each has lanes.
 func (k *kernel) transpose(v value) value {
 	v = k.transposeQuarters(v)
 	quarter := 16 / k.compute.size
