@@ -50,16 +50,10 @@ func (pl *plan) keepCalls(f *groupedPlan) {
 	}
 }
 
-// keepAlikeCalls has a plan keep its calls, if it writes few elements; it is for plans of whose arguments a run
-// needs nothing anew but addresses.
+// keepAlikeCalls has a plan keep its calls, if its outputs are small; it is for plans of whose arguments a run needs
+// nothing anew but addresses.
 func (pl *plan) keepAlikeCalls() {
-	elements := int64(0)
-	for i, a := range pl.problem.op.args {
-		if a.out && pl.problem.types[i] != tensor.None {
-			elements += tensor.NumElements(pl.problem.shapes[i])
-		}
-	}
-	if elements <= jobSize {
+	if pl.largestOutput() <= jobSize {
 		pl.alike = true
 		pl.calls = newCallPool()
 	}

@@ -30,8 +30,7 @@ void use_huge_pages(void *memory, int64_t bytes) {
 /* ---- shape and type ---- */
 
 static int output_dtype(call *c, const op_tensor *t) {
-  const tensor_arg *of =
-      &c->args[t->dtype_rule == DTYPE_OF_INPUT || t->dtype_rule == DTYPE_OF_PARAMETERS ? t->dtype_index : 0];
+  const tensor_arg *of = &c->args[t->dtype_rule == DTYPE_OF_INPUT ? t->dtype_index : 0];
   DLDataType in = of->t.dtype, want = in;
   switch (t->dtype_rule) {
   case DTYPE_OF_ATTRIBUTE:
