@@ -13,15 +13,15 @@ import (
 
 // batch is a tensor of matrices whose elements are looked up one by one.
 type batch struct {
-	shape  []int
-	x      []float64
-	turned bool
+	shape      []int
+	x          []float64
+	transposed bool
 }
 
 // at returns an element of the matrix that a position of the full batch meets.
 func (b *batch) at(place []int, row, column int) float64 {
 	r := len(b.shape) - 2
-	if b.turned {
+	if b.transposed {
 		row, column = column, row
 	}
 	flat := 0
@@ -35,7 +35,7 @@ func (b *batch) at(place []int, row, column int) float64 {
 // rows and columns are those of a matrix.
 func (b *batch) size() (rows, columns int) {
 	r := len(b.shape)
-	if b.turned {
+	if b.transposed {
 		return b.shape[r-1], b.shape[r-2]
 	}
 	return b.shape[r-2], b.shape[r-1]
@@ -133,19 +133,19 @@ func TestGradientsOfBroadcastProducts(t *testing.T) {
 		{[]int{5, 0}, []int{2, 0, 3}},
 	} {
 		for _, d := range floatTypes {
-			for turned := range 4 {
-				turnX, turnY := turned&1 != 0, turned&2 != 0
-				t.Run(fmt.Sprint(c.x, c.y, d, turnX, turnY), func(t *testing.T) {
+			for transposed := range 4 {
+				transposeX, transposeY := transposed&1 != 0, transposed&2 != 0
+				t.Run(fmt.Sprint(c.x, c.y, d, transposeX, transposeY), func(t *testing.T) {
 					ad := over(None{})
-					make := func(seed uint64, shape []int, turn bool) Float[adf] {
+					make := func(seed uint64, shape []int, transpose bool) Float[adf] {
 						shape = slices.Clone(shape)
-						if r := len(shape); turn {
+						if r := len(shape); transpose {
 							shape[r-2], shape[r-1] = shape[r-1], shape[r-2]
 						}
 						return ad.Track(randomOf(ad, seed, d, shape...))
 					}
-					x, y := make(1, c.x, turnX), make(2, c.y, turnY)
-					z := x.matmul(y, turnX, turnY)
+					x, y := make(1, c.x, transposeX), make(2, c.y, transposeY)
+					z := x.matmul(y, transposeX, transposeY)
 					dz := randomOf(ad, 3, d, z.Shape()...)
 					require.NoError(t, z.Err())
 					g, err := ad.Backward(z, WithSeed(ad.Inner(dz)))
@@ -154,14 +154,14 @@ func TestGradientsOfBroadcastProducts(t *testing.T) {
 					dy, _ := ad.Grad(y, g)
 
 					full := z.Shape()[:z.Rank()-2]
-					of := func(x Float[adf], turned bool) *batch { return &batch{x.Shape(), list(t, x), turned} }
-					wantX := folded(t, d, x.Shape(), full, of(dz, false), of(y, !turnY))
-					if turnX {
-						wantX = folded(t, d, x.Shape(), full, of(y, turnY), of(dz, true))
+					of := func(x Float[adf], transposed bool) *batch { return &batch{x.Shape(), list(t, x), transposed} }
+					wantX := folded(t, d, x.Shape(), full, of(dz, false), of(y, !transposeY))
+					if transposeX {
+						wantX = folded(t, d, x.Shape(), full, of(y, transposeY), of(dz, true))
 					}
-					wantY := folded(t, d, y.Shape(), full, of(x, !turnX), of(dz, false))
-					if turnY {
-						wantY = folded(t, d, y.Shape(), full, of(dz, true), of(x, turnX))
+					wantY := folded(t, d, y.Shape(), full, of(x, !transposeX), of(dz, false))
+					if transposeY {
+						wantY = folded(t, d, y.Shape(), full, of(dz, true), of(x, transposeX))
 					}
 					require.Equal(t, wantX, list(t, dx), "dx")
 					require.Equal(t, wantY, list(t, dy), "dy")
@@ -196,10 +196,10 @@ func TestGradientsOfLinearLayers(t *testing.T) {
 					require.NoError(t, err)
 					rows := dy.Len() / 3
 					ones := slices.Repeat([]float64{1}, rows)
-					turned := list(t, dy.Reshape(rows, 3).Transpose(0, 1))
+					transposed := list(t, dy.Reshape(rows, 3).Transpose(0, 1))
 					for i, want := range [][]float64{
 						planProduct(t, compute, rows, 3, 7, list(t, dy), served(w)),
-						planProduct(t, compute, 3, rows, 7, turned, served(x)),
+						planProduct(t, compute, 3, rows, 7, transposed, served(x)),
 						planProduct(t, compute, 1, rows, 3, ones, list(t, dy)),
 					} {
 						got, ok := ad.Grad([]Float[adf]{x, w, b}[i], g)

@@ -130,33 +130,36 @@ func (k affineRows[C]) store(r *AffineRun, pos, stop int64, dense bool) {
 	}
 }
 
-// chunk returns where the chunk that begins at pos ends, and how many positions
-// of it are whole stripes that kernels take where they lie.
-func (r *AffineRun) chunk(pos int64, dense bool) (stop, whole int64) {
-	stop = min(pos+affineChunk, r.Stop)
-	if dense {
-		whole = (stop - pos) / Lanes * Lanes
+// eachChunk calls run for the positions of a run with their base coordinates: for whole stripes where they lie, if
+// they lie as kernels take them, and for the rest in the buffer, which is loaded before or stored after.
+func (k affineRows[C]) eachChunk(r *AffineRun, reads bool, run func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int)) {
+	d, dense := r.Dims, r.dense()
+	for pos, stop := r.Start, int64(0); pos < r.Stop; pos = stop {
+		stop = min(pos+affineChunk, r.Stop)
+		planes, apart := k.planes(r, pos, stop)
+		rest := pos
+		if stripes := (stop - pos) / Lanes; dense && stripes > 0 {
+			run(k.own, bytesOf(planes), apart, (*byte)(unsafe.Add(r.Grid.P, int(pos)*d*int(r.Grid.RowStride))), int(stripes))
+			rest += stripes * Lanes
+		}
+		if rest == stop {
+			continue
+		}
+		if reads {
+			k.load(r, rest, stop, dense)
+		}
+		run(k.plain, bytesOf(planes[int(rest-pos)*d:]), apart, bytesOf(k.buffer(r)), int(ceilDiv(stop-rest, Lanes)))
+		if !reads {
+			k.store(r, rest, stop, dense)
+		}
 	}
-	return stop, whole
 }
 
 func (k affineRows[C]) grid(r *AffineRun, theta Rows) {
-	d := r.Dims
-	pattern := affinePatternOf[C](r, theta)
-	dense := r.dense()
-	for pos, stop := r.Start, int64(0); pos < r.Stop; pos = stop {
-		var whole int64
-		stop, whole = r.chunk(pos, dense)
-		planes, apart := k.planes(r, pos, stop)
-		if whole > 0 {
-			out := unsafe.Add(r.Grid.P, int(pos)*d*int(r.Grid.RowStride))
-			k.own.grid[d-2](bytesOf(planes), apart, bytesOf(pattern), (*byte)(out), int(whole/Lanes))
-		}
-		if left := int(stop - pos - whole); left > 0 {
-			k.plain.grid[d-2](bytesOf(planes[int(whole)*d:]), apart, bytesOf(pattern), bytesOf(k.buffer(r)), roundUp(left, Lanes)/Lanes)
-			k.store(r, pos+whole, stop, dense)
-		}
-	}
+	pattern := bytesOf(affinePatternOf[C](r, theta))
+	k.eachChunk(r, false, func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int) {
+		by.grid[r.Dims-2](planes, apart, pattern, grid, stripes)
+	})
 }
 
 // affinePatternOf repeats the elements of theta's columns.
@@ -180,20 +183,9 @@ func (k affineRows[C]) sums(r *AffineRun, to []C) {
 	d := r.Dims
 	lanes := BlockOf[C](r.Scratch, affineLanes, (d+1)*d*Lanes)
 	clear(lanes)
-	dense := r.dense()
-	for pos, stop := r.Start, int64(0); pos < r.Stop; pos = stop {
-		var whole int64
-		stop, whole = r.chunk(pos, dense)
-		planes, apart := k.planes(r, pos, stop)
-		if whole > 0 {
-			x := unsafe.Add(r.Grid.P, int(pos)*d*int(r.Grid.RowStride))
-			k.own.sums[d-2]((*byte)(x), bytesOf(planes), apart, int(whole/Lanes), bytesOf(lanes))
-		}
-		if left := int(stop - pos - whole); left > 0 {
-			k.load(r, pos+whole, stop, dense)
-			k.plain.sums[d-2](bytesOf(k.buffer(r)), bytesOf(planes[int(whole)*d:]), apart, roundUp(left, Lanes)/Lanes, bytesOf(lanes))
-		}
-	}
+	k.eachChunk(r, true, func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int) {
+		by.sums[d-2](grid, planes, apart, stripes, bytesOf(lanes))
+	})
 	for column := range d + 1 {
 		sum := lanes[column*d*Lanes:][:d*Lanes]
 		for half := len(sum) / 2; half >= d; half /= 2 {

@@ -132,7 +132,7 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 		}
 	}
 	// Stores around the caches begin at a multiple of a register, where the
-	// lanes are turned to begin, too.
+	// lanes are rotated to begin, too.
 	turn := 0
 	if stream {
 		turn = misaligned(c.out, k.out)
@@ -146,14 +146,14 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 	c.stream = false
 	k.part(turn, true, a)
 	c.stream = true
-	s.turnLanes(turn, size)
+	s.rotateLanes(turn, size)
 	begin(0)
 	k.part(m-turn, false, a)
-	s.turnLanes(Lanes-turn, size)
+	s.rotateLanes(Lanes-turn, size)
 }
 
-// turnLanes rotates both sets of lanes, so that lane number by becomes the first.
-func (s *Scratch) turnLanes(by, size int) {
+// rotateLanes rotates both sets of lanes, so that lane number by becomes the first.
+func (s *Scratch) rotateLanes(by, size int) {
 	memory := &s.part.memory[0]
 	for i := range 2 {
 		lanes := unsafe.Slice((*byte)(unsafe.Pointer(&s.lanes[i])), Lanes*size)

@@ -135,7 +135,7 @@ func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
 		sums := unsafe.Pointer(s.sum(0, at))
 		at += n
 		if quads {
-			turnQuads(sums, s.channels, (*float32)(unsafe.Add(out.P, start)), out.ChannelStride, int(n))
+			transposeQuads(sums, s.channels, (*float32)(unsafe.Add(out.P, start)), out.ChannelStride, int(n))
 			continue
 		}
 		if s.pitch > 1 {

@@ -63,15 +63,15 @@ func (f *framedSums) add(cells *byte, n int, dy unsafe.Pointer, stride int) {
 	}
 }
 
-// turnRow moves a row of sums that lie in quads to planes.
-func (f *framedSums) turnRow(y int64, to *float32, stride int64, x, n int) {
-	turnQuads(unsafe.Add(unsafe.Pointer(f.start), (f.first+(y-f.rows[0])*f.pitch+int64(x))*16), f.channels, to, stride, n)
+// transposeRow moves a row of sums that lie in quads to planes.
+func (f *framedSums) transposeRow(y int64, to *float32, stride int64, x, n int) {
+	transposeQuads(unsafe.Add(unsafe.Pointer(f.start), (f.first+(y-f.rows[0])*f.pitch+int64(x))*16), f.channels, to, stride, n)
 }
 
-// turnQuads moves the sums of n pixels, which lie in quads, to planes that lie
+// transposeQuads moves the sums of n pixels, which lie in quads, to planes that lie
 // stride bytes apart.
-func turnQuads(from unsafe.Pointer, channels int, to *float32, stride int64, n int) {
-	gridFramedTurn((*float32)(from), n&^3, to, int(stride), channels)
+func transposeQuads(from unsafe.Pointer, channels int, to *float32, stride int64, n int) {
+	gridFramedTranspose((*float32)(from), n&^3, to, int(stride), channels)
 	for i := n &^ 3; i < n; i++ {
 		for c := range channels {
 			*(*float32)(unsafe.Add(unsafe.Pointer(to), int64(c)*stride+int64(i)*4)) = *(*float32)(unsafe.Add(from, i*16+c*4))
@@ -85,7 +85,7 @@ func (f *framedSums) store(t *gatherType, out Image, scratch *Scratch) {
 	for y := f.rows[0]; y < f.rows[1]; y++ {
 		switch start := unsafe.Add(out.P, y*out.AxisStride[1]); {
 		case direct && f.quads():
-			f.turnRow(y, (*float32)(start), out.ChannelStride, 0, int(f.width))
+			f.transposeRow(y, (*float32)(start), out.ChannelStride, 0, int(f.width))
 		case direct:
 			for c := range f.channels {
 				copy(unsafe.Slice((*float32)(unsafe.Add(start, int64(c)*out.ChannelStride)), f.width), f.row(c, y))
@@ -106,7 +106,7 @@ func (f *framedSums) storeRow(t *gatherType, y int64, to Span, channelStride int
 	for x := 0; x < int(f.width); x += Block {
 		n := min(Block, int(f.width)-x)
 		if f.quads() {
-			f.turnRow(y, &BlockOf[float32](scratch, 0, n)[0], int64(unsafe.Sizeof(scratch.blocks[0])), x, n)
+			f.transposeRow(y, &BlockOf[float32](scratch, 0, n)[0], int64(unsafe.Sizeof(scratch.blocks[0])), x, n)
 		}
 		for c := range f.channels {
 			run := BlockOf[float32](scratch, c, n)

@@ -10,4 +10,4 @@ var (
 
 func gridFramedCount(*byte, int, *uint8) int { panic("no kernels") }
 
-func gridFramedTurn(*float32, int, *float32, int, int) { panic("no kernels") }
+func gridFramedTranspose(*float32, int, *float32, int, int) { panic("no kernels") }

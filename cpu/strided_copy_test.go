@@ -24,7 +24,7 @@ func TestStridedCopies(t *testing.T) {
 				require.True(t, ok)
 				r, size := rand.New(rand.NewPCG(2, uint64(d))), d.Size()
 				for range 500 {
-					n, fromStep, toStep, turned := r.Int64N(150), (1+r.Int64N(3))*size, (1+r.Int64N(3))*size, r.IntN(2) > 0
+					n, fromStep, toStep, reversed := r.Int64N(150), (1+r.Int64N(3))*size, (1+r.Int64N(3))*size, r.IntN(2) > 0
 					if r.IntN(2) > 0 {
 						fromStep, toStep = 2*size, size
 					}
@@ -38,17 +38,17 @@ func TestStridedCopies(t *testing.T) {
 					want := make([]byte, len(to))
 					for i := range n {
 						at := i
-						if turned {
+						if reversed {
 							at = n - 1 - i
 						}
 						copy(want[i*toStep:][:size], from[at*fromStep:])
 					}
 					start, step := unsafe.Pointer(unsafe.SliceData(from)), fromStep
-					if turned && n > 0 { // as a flipped view has it
+					if reversed && n > 0 { // as a flipped view has it
 						start, step = unsafe.Add(start, (n-1)*fromStep), -fromStep
 					}
 					strided(unsafe.Pointer(unsafe.SliceData(to)), toStep, start, step, n)
-					require.Equal(t, want, to, "%d elements, steps of %d and %d bytes, turned: %v", n, fromStep, toStep, turned)
+					require.Equal(t, want, to, "%d elements, steps of %d and %d bytes, reversed: %v", n, fromStep, toStep, reversed)
 					releaseGuards()
 				}
 			})

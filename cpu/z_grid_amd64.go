@@ -222,8 +222,8 @@ func gridFramedAdd4(cells *byte, n int, plane *float32, row int, planeStride int
 //go:noescape
 func gridFramedQuad4(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
 
-// gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie
+// gridFramedTranspose moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie
 // toStride bytes apart.
 //
 //go:noescape
-func gridFramedTurn(from *float32, n int, to *float32, toStride int, channels int)
+func gridFramedTranspose(from *float32, n int, to *float32, toStride int, channels int)

@@ -8481,9 +8481,9 @@ more:
 	JLT  position
 	RET
 
-// func gridFramedTurn(from *float32, n int, to *float32, toStride int, channels int)
+// func gridFramedTranspose(from *float32, n int, to *float32, toStride int, channels int)
 // Requires: AVX
-TEXT ·gridFramedTurn(SB), NOSPLIT, $0-40
+TEXT ·gridFramedTranspose(SB), NOSPLIT, $0-40
 	MOVQ from+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ to+16(FP), DX

@@ -17,7 +17,6 @@ const (
 	shortCopy  = 128  // elements of a run that is worth it
 	shortRow   = 16   // elements of a row that is copied by columns
 	acrossRow  = 64   // ... whose columns lie nearer to each other than its elements
-	walkedRow  = 512  // ... from which on each is looked up on its own
 	copiedRows = copySize + gatherGroups*copiedPad
 )
 
@@ -57,24 +56,15 @@ func newCopier(d tensor.DType) copier {
 	return copier{d.Size(), pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
 }
 
-// piece copies n points of a layout of one operand, from a number on, or back. The cursor's shift
-// says where the first lies.
+// piece copies n points of a layout of one operand, from a number on, or back: as many whole rows as
+// follow one another at once. The cursor's shift says where the first lies.
 func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
-	if inner > 0 && l.size[inner] < walkedRow {
-		p.rows(l, cur, begin, n, own, back)
+	if inner == 0 {
+		l.seek(cur, begin, 1)
+		p.run(own, cur.at[0], l.stride[0][0], n, back)
 		return
 	}
-	done := int64(0)
-	l.walk(cur, begin, begin+n, 1, func(m int64) {
-		p.run(unsafe.Add(own, done*p.size), cur.at[0], l.stride[0][inner], m, back)
-		done += m
-	})
-}
-
-// rows is piece where rows are short: as many whole ones as follow one another are copied at once.
-func (p *copier) rows(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
-	inner := l.dims - 1
 	outer, row := joinedRows(l)
 	for done := int64(0); done < n; {
 		l.seek(cur, begin+done, 1)

@@ -2,11 +2,12 @@ package tests
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
 	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // TestCUDABounds runs an index out of bounds, which must stop the run with
@@ -20,15 +21,19 @@ func TestCUDABounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := deviceCase{text: problem.String(), data: "plain", layout: compact}
-		operands := c.operands(plan)
-		copy(operands[1].device[299*8:], appendBits(nil, 4, 8))
-		buffers, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+		c, err := deviceCase{text: problem.String(), data: "plain"}.draw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(c.Args[1].Before[299*8:], testcase.Encode(nil, tensor.I64, 4))
+		placed, _, free := c.Place(plan, testcase.Options{})
+		defer free()
+		buffers, views, workspace := placedOnDevice(placed, plan.WorkspaceSize(), 0)
 		if err := plan.Run(0, workspace, views); err != nil {
 			t.Fatal(err)
 		}
 		err = s.execute(buffers, false)
-		untouchedOutput := bytes.Equal(operands[2].device, operands[2].memory)
+		untouchedOutput := bytes.Equal(placed[2].Memory, c.Args[2].Before)
 		if trapped := err == errTrap; trapped != (bounds == "error") || untouchedOutput != trapped || (err != nil && !trapped) {
 			t.Errorf("bounds=%s: error %v, output untouched: %v", bounds, err, untouchedOutput)
 		}
@@ -45,18 +50,23 @@ func TestCUDAOffsets(t *testing.T) {
 		"embedding_bag_backward grad_output=f32[3,8] indices=i64[300] offsets=i64[3] grad_weight=f32[4,8]",
 		"embedding_bag_per_sample_weights_backward grad_output=f32[3,8] weight=f32[4,8] indices=i64[300] offsets=i64[3]",
 	} {
-		for _, bad := range [][]uint64{{1, 2, 3}, {0, 5, 4}, {0, 5, 301}, {0, 5, 300}} {
+		for _, bad := range [][]float64{{1, 2, 3}, {0, 5, 4}, {0, 5, 301}, {0, 5, 300}} {
 			plan, err := plans.Select(0, plans.MustParse(text+" device=cuda:0"), plans.Preference{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := deviceCase{text: text, data: "valid", layout: compact}
-			operands := c.operands(plan)
-			i := slices.IndexFunc(operands, func(o *operand) bool { return o.info.Name == "offsets" })
-			for k, v := range bad {
-				copy(operands[i].device[k*8:], appendBits(nil, v, 8))
+			c, err := deviceCase{text: text, data: "valid"}.draw()
+			if err != nil {
+				t.Fatal(err)
 			}
-			buffers, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+			offsets := c.Arg("offsets")
+			offsets.Before = nil
+			for _, v := range bad {
+				offsets.Before = testcase.Encode(offsets.Before, tensor.I64, v)
+			}
+			placed, _, free := c.Place(plan, testcase.Options{})
+			defer free()
+			buffers, views, workspace := placedOnDevice(placed, plan.WorkspaceSize(), 0)
 			if err := plan.Run(0, workspace, views); err != nil {
 				t.Fatal(err)
 			}

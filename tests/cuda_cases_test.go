@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -55,7 +56,7 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 			if strings.HasPrefix(text, "grid_sample") {
 				kinds = append(kinds, "inner", "calm")
 			}
-			c := deviceCase{text: text, data: kinds[(i+1)%len(kinds)], layout: compact}
+			c := deviceCase{text: text, data: kinds[(i+1)%len(kinds)]}
 			switch {
 			case strings.Contains(text, "bounds=error"):
 				c.data = "valid"
@@ -73,7 +74,7 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 				c.transposed = ""
 			}
 			apart, off := c, c
-			apart.layout, off.shift = strided, 8
+			apart.layout, off.shift = testcase.Scattered, 8
 			ways := []deviceCase{c, apart, off}
 			if len(texts) < 16 || !haveMany.MatchString(text) {
 				list = append(list, c, ways[1+i%2])
@@ -83,41 +84,6 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 		}
 	}
 	return list
-}
-
-// transposed places a tensor with its last two dimensions the other way round.
-func transposed(dtype tensor.DType, shape []int64) placed {
-	strides := make([]int64, len(shape))
-	last := len(shape) - 1
-	strides[last-1], strides[last] = 1, shape[last-1]
-	if last == 2 {
-		strides[0] = shape[1] * shape[2]
-	}
-	p := place(dtype, shape, strides, tensor.NumElements(shape), 0)
-	for i := range tensor.NumElements(shape) {
-		row, column := i/shape[last], i%shape[last]
-		p.at = append(p.at, (row/shape[last-1]*shape[last-1]*shape[last]+column*shape[last-1]+row%shape[last-1])*dtype.Size())
-	}
-	return p
-}
-
-// rowsApart places packed codes, whose last dimension must be compact, with
-// three bytes between rows.
-func rowsApart(dtype tensor.DType, shape []int64) placed {
-	strides := make([]int64, len(shape))
-	step := int64(1)
-	for i, extent := range slices.Backward(shape) {
-		strides[i] = step
-		if step *= max(extent, 1); i == len(shape)-1 {
-			step += 3
-		}
-	}
-	p := place(dtype, shape, strides, step, 0)
-	columns := shape[len(shape)-1]
-	for i := range tensor.NumElements(shape) {
-		p.at = append(p.at, i/columns*(columns+3)+i%columns)
-	}
-	return p
 }
 
 // TestCUDAMixedDevices passes tensors of two devices: an error that names the
@@ -134,18 +100,22 @@ func TestCUDAMixedDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := deviceCase{text: text, data: "plain", layout: compact}
-		operands := c.operands(plan)
-		for i, o := range operands {
+		c, err := deviceCase{text: text, data: "plain"}.draw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		placed, _, free := c.Place(plan, testcase.Options{})
+		defer free()
+		for i, a := range c.Args {
 			for _, other := range []tensor.Device{{}, {Kind: tensor.CUDA, Index: 1}} {
-				if !o.info.Present {
+				if !a.Present {
 					continue
 				}
-				_, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+				_, views, workspace := placedOnDevice(placed, plan.WorkspaceSize(), 0)
 				views[i].Device = other
 				err := plan.Run(0, workspace, views)
 				var e *plans.Error
-				want := fmt.Sprintf(": %s is on %s; want cuda:0", o.info.Name, other)
+				want := fmt.Sprintf(": %s is on %s; want cuda:0", a.Name, other)
 				if !errors.As(err, &e) || e.Kind != plans.InvalidArgument || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s: error %v, want one with %q", text, err, want)
 				}

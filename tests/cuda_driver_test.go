@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -76,8 +77,11 @@ func TestCUDADriverChild(t *testing.T) {
 // runOnDriver compares a problem's result on a device with the definition's.
 // Device memory is the host's.
 func runOnDriver(text, device string) error {
-	c := deviceCase{text: text, data: "plain", layout: compact}
-	operands, views, err := c.define(plans.MustParse(text))
+	c, err := deviceCase{text: text, data: "plain"}.draw()
+	if err != nil {
+		return err
+	}
+	want, err := c.Run(definition)
 	if err != nil {
 		return err
 	}
@@ -85,20 +89,16 @@ func runOnDriver(text, device string) error {
 	if err != nil {
 		return err
 	}
-	p := plan.Problem()
-	for i, o := range operands {
-		if o.info.Present {
-			whole := tensor.Of(o.device)
-			views[i].Data, views[i].Device = whole.Data, p.Device()
+	placed, _, free := c.Place(plan, testcase.Options{})
+	defer free()
+	p, views := plan.Problem(), placed.Views()
+	for i := range views {
+		if c.Args[i].Present {
+			views[i].Device = p.Device()
 		}
 	}
 	if err := plan.Run(fakeStream, tensor.Bytes(tensor.New(tensor.U8, plan.WorkspaceSize())), views); err != nil {
 		return err
 	}
-	for _, o := range operands {
-		if err := o.compare(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.Compare(placed.Outputs(c), want)
 }

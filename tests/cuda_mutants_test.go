@@ -152,7 +152,7 @@ func TestCUDAMutants(t *testing.T) {
 		restore := cuda.ReplaceDriver(s)
 		var err error
 		for _, data := range []string{"plain", "mixed", "hot", "inner", "calm"} { // only some values may show it
-			if c := (deviceCase{text: m.text, data: data, layout: compact}); err == nil {
+			if c := (deviceCase{text: m.text, data: data}); err == nil {
 				err = c.run(s, false)
 			}
 		}

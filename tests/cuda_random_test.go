@@ -1,18 +1,15 @@
 package tests
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/isobit-ml/isobit/cuda"
 	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // TestCUDARandom runs drawn problems of every op on the CPU build of the
@@ -55,12 +52,12 @@ func randomCase(s *shim, o *testcase.Op, source *testcase.Source) error {
 	if err != nil {
 		return err
 	}
-	options := testcase.Options{Preference: plans.Preference{Row: "go", Threads: 1}}
+	var options testcase.Options
 	expanded := source.IntN(2) == 0
 	if expanded {
 		c.Expand(source.Rand)
 	}
-	want, err := c.Run(options)
+	want, err := c.Run(definition)
 	if err != nil {
 		return err
 	}
@@ -73,60 +70,9 @@ func randomCase(s *shim, o *testcase.Op, source *testcase.Source) error {
 			options.InPlace = pair
 		}
 	}
-	plan, err := plans.Select(0, plans.MustParse(c.Text+" device=cuda:0"), plans.Preference{})
-	if err != nil {
-		return err
-	}
-	placed, _, free := c.Place(plan, options)
-	defer free()
-	inputs := make([][]byte, len(placed))
-	for i, p := range placed {
-		inputs[i] = bytes.Clone(p.Memory)
-	}
-	buffers, views, workspace := placedOnDevice(placed, plan.WorkspaceSize(), 8*uint64(source.IntN(2)))
-	if err := plan.Run(0, workspace, views); err != nil {
-		return fmt.Errorf("%s: %w", c.Text, err)
-	}
-	if err := s.execute(buffers, source.IntN(2) == 0); err != nil {
-		return fmt.Errorf("%s: %w", c.Text, err)
-	}
-	for i, p := range placed {
-		a := &c.Args[i]
-		if err := p.Stray(); err != nil {
-			return fmt.Errorf("%s: %s: %w", c.Text, a.Name, err)
-		}
-		if a.In() && a.Name != options.InPlace[1] && !bytes.Equal(p.Memory, inputs[i]) {
-			return fmt.Errorf("%s: the input %s was written", c.Text, a.Name)
-		}
-	}
-	if err := c.Compare(placed.Outputs(c), want); err != nil {
+	shift := 8 * uint64(source.IntN(2))
+	if err := compareOnDevice(s, c, options, want, shift, source.IntN(2) == 0); err != nil {
 		return fmt.Errorf("%s: %w", c.Text, err)
 	}
 	return nil
-}
-
-// placedOnDevice gives every memory of a placement an address, off a vector's
-// alignment by shift, and makes a workspace. Buffers share the placement's bytes.
-func placedOnDevice(placed testcase.Placement, workspace int64, shift uint64) (buffers []deviceBuffer, views []tensor.View, work []byte) {
-	base, apart := deviceMemory()
-	at := map[*byte]uint64{} // an output in place of an input has its address
-	for i, p := range placed {
-		v := p.View
-		if p.Memory != nil {
-			start := unsafe.SliceData(p.Memory)
-			if at[start] == 0 {
-				at[start] = base + uint64(i)*apart - uint64(len(p.Memory)+15)&^15 + shift
-				buffers = append(buffers, deviceBuffer{at[start], p.Memory})
-			}
-			v.Data = devicePointer(at[start] + uint64(uintptr(v.Data)-uintptr(unsafe.Pointer(start))))
-			v.Device = tensor.Device{Kind: tensor.CUDA}
-		}
-		views = append(views, v)
-	}
-	if workspace > 0 {
-		address := base + uint64(len(placed))*apart - uint64(workspace+15)&^15
-		buffers = append(buffers, deviceBuffer{address, bytes.Repeat([]byte{0xC3}, int(workspace))})
-		work = unsafe.Slice((*byte)(devicePointer(address)), workspace)
-	}
-	return buffers, views, work
 }

@@ -6,19 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
-
-func elementBits(dtype tensor.DType, v float64) []byte {
-	if dtype.IsFloat8() {
-		return []byte{tensor.ToFloat8(dtype, v)}
-	}
-	if dtype.IsInt() {
-		return appendBits(nil, uint64(int64(v)), dtype.Size())
-	}
-	return appendBits(nil, floatBits(v, dtype), dtype.Size())
-}
 
 // special values that definitions must agree on.
 var special = []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-40, 3e38, -65504, 0.5, -0.5, 1.5, 2.5}
@@ -28,7 +19,8 @@ const hotScale = float64(float32(1.3 / 16))
 // value makes one element of an argument. data says how: "plain" has no special
 // values, "hot" prefers one destination, one scale and ties, grids are within the
 // image when "inner" and at one place of it when "calm"; other words mix everything.
-func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plans.Problem) float64 {
+func (c deviceCase) value(r *rand.Rand, a *testcase.Arg, p *plans.Problem) float64 {
+	name, dtype := a.Name, a.DType
 	wild := c.data != "plain" && r.IntN(16) == 0
 	switch {
 	case c.data == "extreme" && dtype == tensor.S8:
@@ -40,11 +32,11 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 	case dtype.IsInt():
 		return c.whole(r, name, dtype)
 	case dtype.IsFloat8():
-		v := float64(tensor.Float8Values(dtype)[r.IntN(256)])
-		if math.IsNaN(v-v) && !wild {
+		code := r.IntN(256)
+		if v := float64(tensor.Float8Values(dtype)[code]); math.IsNaN(v-v) && !wild {
 			return 0
 		}
-		return v
+		return float64(code)
 	case name == "q":
 		return math.Floor(r.Float64()*255) - 128
 	case name == "scale" || strings.HasSuffix(name, "_scale"):
@@ -117,23 +109,23 @@ func (c deviceCase) coordinate(r *rand.Rand, wild bool) float64 {
 	return r.Float64()*3 - 1.5
 }
 
-// list makes the values of arguments whose elements hang together: offsets ascend
+// values returns how the elements of an argument are made. Some hang together: offsets ascend
 // from 0 on, and of each bag that is a row of indices some position is chosen.
-func (c deviceCase) list(r *rand.Rand, info plans.ArgInfo, p *plans.Problem) (list []float64) {
+func (c deviceCase) values(r *rand.Rand, a *testcase.Arg, p *plans.Problem) func() float64 {
+	i := int64(-1)
 	switch {
-	case info.Name == "offsets":
-		for range info.Shape[0] {
-			list = append(list, float64(r.Int64N(p.Shape("indices")[0]+1)))
+	case a.Name == "offsets":
+		list := make([]float64, a.Shape[0])
+		for k := range list[1:] {
+			list[k+1] = float64(r.Int64N(p.Shape("indices")[0] + 1))
 		}
 		slices.Sort(list)
-		list[0] = 0
-	case info.Name == "chosen" && len(p.Shape("indices")) == 2:
+		return func() float64 { i++; return list[i] }
+	case a.Name == "chosen" && len(p.Shape("indices")) == 2:
 		length := p.Shape("indices")[1]
-		for i := range tensor.NumElements(info.Shape) {
-			list = append(list, float64(i/info.Shape[1]*length+r.Int64N(length)))
-		}
+		return func() float64 { i++; return float64(i/a.Shape[1]*length + r.Int64N(length)) }
 	}
-	return list
+	return func() float64 { return c.value(r, a, p) }
 }
 
 func indexRows(p *plans.Problem) int64 {

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // The golden files' format is described in golden/README.md.
@@ -79,9 +80,9 @@ func TestGolden(t *testing.T) {
 				op, _, _ := strings.Cut(c.Problem, " ")
 				// The empty name is the row that a user gets: it must take the case.
 				for _, row := range append([]string{""}, rows[op]...) {
-					err := c.run(compact, plans.Preference{Row: row, Threads: 1})
+					err := c.run(testcase.Compact, plans.Preference{Row: row, Threads: 1})
 					if err == nil {
-						err = c.run(strided, plans.Preference{Row: row, Threads: 3})
+						err = c.run(testcase.Scattered, plans.Preference{Row: row, Threads: 3})
 					}
 					var refusal *plans.Error
 					if row != "" && errors.As(err, &refusal) && refusal.Kind == plans.Unsupported {
@@ -100,51 +101,38 @@ func TestGolden(t *testing.T) {
 }
 
 // run runs the case on tensors with a layout and compares the outputs.
-func (c *goldenCase) run(layout func(dtype tensor.DType, shape []int64) placed, pref plans.Preference) error {
-	problem, err := plans.Parse(c.Problem)
+func (c *goldenCase) run(layout testcase.Layout, pref plans.Preference) error {
+	filled, err := testcase.Blank(c.Problem)
 	if err != nil {
 		return err
 	}
-	plan, err := plans.Select(0, problem, pref)
+	given, outputs := slices.Concat(c.Inputs, c.Initial), c.Outputs
+	for i, g := range append(given, c.Outputs...)[:len(filled.Args)] {
+		a := &filled.Args[i]
+		if (g != nil) != a.Present {
+			return fmt.Errorf("%s: present is %v", a.Name, a.Present)
+		}
+		if g != nil {
+			if err := g.lend(a, i < len(given)); err != nil {
+				return fmt.Errorf("%s: %w", a.Name, err)
+			}
+		}
+	}
+	results, err := filled.Run(testcase.Options{Preference: pref, Layout: layout})
 	if err != nil {
 		return err
 	}
-	inPlace := strings.HasPrefix(c.Problem, "embedding_renorm ")
-	var args []placed
-	for i, in := range c.Inputs {
-		p, err := in.place(layout, true)
-		if err != nil {
-			return fmt.Errorf("input %d: %w", i, err)
+	for _, a := range filled.Args {
+		if a.Direction == "in" {
+			continue
 		}
-		p.view.ReadOnly = p.view.Present() && !(inPlace && i == 0)
-		args = append(args, p)
-	}
-	outputs := args[:1]
-	if !inPlace {
-		for i, out := range c.Outputs {
-			from, filled := out, false
-			if c.Initial != nil {
-				from, filled = c.Initial[i], true
+		if outputs[0] != nil {
+			if err := outputs[0].compare(a.DType, results[0]); err != nil {
+				return fmt.Errorf("%s: %w", a.Name, err)
 			}
-			p, err := from.place(layout, filled)
-			if err != nil {
-				return fmt.Errorf("output %d: %w", i, err)
-			}
-			args = append(args, p)
+			results = results[1:]
 		}
-		outputs = args[len(c.Inputs):]
-	}
-	views := make([]tensor.View, len(args))
-	for i := range args {
-		views[i] = args[i].view
-	}
-	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), views); err != nil {
-		return err
-	}
-	for i := range outputs {
-		if err := c.Outputs[i].compare(outputs[i]); err != nil {
-			return fmt.Errorf("output %d: %w", i, err)
-		}
+		outputs = outputs[1:]
 	}
 	return nil
 }

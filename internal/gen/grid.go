@@ -95,7 +95,7 @@ func gridKernels(c *build.Context) {
 			name := "gridSample" + isa.name + t.name
 			begin(name, t, "func(cells *byte, n int, input *byte, row int, y *byte)",
 				name+" samples one channel, whose rows lie row bytes apart, at n positions.",
-				"The last vector of cells is that of the last positions.").sample()
+				"The last vector of cells is that of the last positions.").sample((*gridKernel).tapsAhead)
 			name = "gridTerms" + isa.name + t.name
 			begin(name, t, "func(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)",
 				name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
@@ -121,7 +121,7 @@ func gridKernels(c *build.Context) {
 			framedQuad(c, channels)
 		}
 	}
-	framedTurn(c)
+	framedTranspose(c)
 }
 
 type gridKernel struct {

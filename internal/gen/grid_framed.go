@@ -14,7 +14,7 @@ func framedKernels(isa *isa, begin func(name string, t *storage, signature strin
 	name = "gridFramedSample" + isa.name
 	begin(name, f32, "func(cells *byte, n int, input *byte, row int, y *byte)",
 		name+" samples one channel, whose rows lie row bytes apart, at n positions.",
-		"The last vector of cells is that of the last positions.").sampleFramed()
+		"The last vector of cells is that of the last positions.").sample((*gridKernel).pairs32)
 	name = "gridFramedSlope" + isa.name
 	begin(name, f32, "func(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)",
 		name+" makes the grid's gradient, of up to 16 channels. terms is room for 16 times 4 vectors.").slopeFramed()
@@ -42,20 +42,6 @@ func (k *gridKernel) locateFramed() {
 			k.storePlane(planeWeight+tap, k.keep(inside, weight))
 		}
 		k.slopes(false, func() { k.storeMask(planeInside, inside) })
-	})
-}
-
-func (k *gridKernel) sampleFramed() {
-	k.input, k.below = param(k.c, "input"), param(k.c, "row")
-	k.c.ADDQ(k.input, k.below)
-	y := param(k.c, "y")
-	k.forVectors(func() {
-		v := k.pairs32()
-		sum := k.zero()
-		for tap := range 4 {
-			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
-		}
-		k.storeAt(sum, y, k.position())
 	})
 }
 

@@ -127,10 +127,10 @@ func framedQuad(c *build.Context, channels int) {
 	c.RET()
 }
 
-// framedTurn emits the way of such sums to planes.
-func framedTurn(c *build.Context) {
-	beginFunction(c, "gridFramedTurn", "func(from *float32, n int, to *float32, toStride int, channels int)",
-		"gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie",
+// framedTranspose emits the way of such sums to planes.
+func framedTranspose(c *build.Context) {
+	beginFunction(c, "gridFramedTranspose", "func(from *float32, n int, to *float32, toStride int, channels int)",
+		"gridFramedTranspose moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie",
 		"toStride bytes apart.")
 	from, n, to, stride, channels := param(c, "from"), param(c, "n"), param(c, "to"), param(c, "toStride"), param(c, "channels")
 	third := c.GP64()

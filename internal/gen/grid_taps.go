@@ -173,13 +173,19 @@ func (k *gridKernel) widenF16(v value) value {
 	return to
 }
 
-func (k *gridKernel) sample() {
+// tapsAhead are taps, and asks for those of later positions.
+func (k *gridKernel) tapsAhead() [4]value {
+	k.prefetchAhead(sampleAhead, []int{0, k.lanes / 2})
+	return k.taps()
+}
+
+// sample emits the sum of taps times their weights.
+func (k *gridKernel) sample(taps func(k *gridKernel) [4]value) {
 	k.input, k.below = param(k.c, "input"), param(k.c, "row")
 	k.c.ADDQ(k.input, k.below)
 	y := param(k.c, "y")
 	k.forVectors(func() {
-		k.prefetchAhead(sampleAhead, []int{0, k.lanes / 2})
-		v := k.taps()
+		v := taps(k)
 		sum := k.zero()
 		for tap := range 4 {
 			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))

@@ -94,7 +94,7 @@ func (k *kernel) someOfStrands(n, params reg.GPVirtual, block int) {
 }
 
 // hasHeads reports whether kernels store around the caches in runs that do not
-// begin at a cache line. Sums would have to be turned to begin there, too.
+// begin at a cache line. Sums would have to be rotated to begin there, too.
 func (o *op) hasHeads(isa *isa, v variant) bool {
 	return o.hasStrands(v) && isa.masks && o.sums == 0 && v.out != nil
 }

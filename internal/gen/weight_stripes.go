@@ -97,7 +97,7 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	bytes, column := w.isa.bytes, w.newLabel("column")
 	w.c.Label(column)
 	acc := w.accumulators(count, stripeLanes/w.kernel.lanes, bytes, true)
-	w.turn(acc, w.part)
+	w.reorder(acc, w.part)
 	x := w.rowsFrom(w.x, xRow, count)
 	w.withZeros(func(w weightReader) {
 		w.each(func(v int, weights reg.VecVirtual) {
@@ -106,7 +106,7 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 			}
 		}, x, laneBytes)
 	})
-	w.turn(acc, w.interleave)
+	w.reorder(acc, w.interleave)
 	w.store(acc)
 	w.nextColumn(column)
 	endFunction(w.c)
@@ -158,9 +158,9 @@ func (w weightReader) first() {
 // packed reports whether codes are two in a byte.
 func (w weightReader) packed() bool { return w.bytes < stripeLanes }
 
-// turn changes the order of lanes, two vectors at a time, where that of elements
+// reorder changes the order of lanes, two vectors at a time, where that of elements
 // is another.
-func (w weightReader) turn(acc accumulators, change func(a, b reg.VecVirtual) (reg.VecVirtual, reg.VecVirtual)) {
+func (w weightReader) reorder(acc accumulators, change func(a, b reg.VecVirtual) (reg.VecVirtual, reg.VecVirtual)) {
 	if !w.packed() {
 		return
 	}

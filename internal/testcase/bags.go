@@ -4,9 +4,9 @@ import "github.com/isobit-ml/isobit/tensor"
 
 // Bags of embeddings.
 
-// bagKeys draws the shapes of a weight, of indices into it and of the bags
-// that they are in, and returns the number of bags.
-func bagKeys(s *Source, t *text) (weight, index []int64, count int64) {
+// bagKeys draws indices into a weight and the bags that they are in, and returns the
+// weight's shape and the number of bags.
+func bagKeys(s *Source, t *text) (weight []int64, count int64) {
 	weight = []int64{1 + s.Int64N(9), s.width()}
 	n := s.extent() * s.extent()
 	switch {
@@ -22,9 +22,8 @@ func bagKeys(s *Source, t *text) (weight, index []int64, count int64) {
 	dtype := indexType(s)
 	if s.IntN(3) == 0 {
 		count = s.extent()
-		index = []int64{count, (n + max(count, 1) - 1) / max(count, 1)}
-		t.tensor("indices", dtype, index)
-		return weight, index, count
+		t.tensor("indices", dtype, []int64{count, (n + max(count, 1) - 1) / max(count, 1)})
+		return weight, count
 	}
 	if count = s.extent(); s.IntN(2) == 0 {
 		count += n / oneOf[int64](s, 2, 8, 40)
@@ -33,11 +32,11 @@ func bagKeys(s *Source, t *text) (weight, index []int64, count int64) {
 	t.tensor("indices", dtype, []int64{n})
 	t.tensor("offsets", indexType(s), []int64{count + int64(last)})
 	t.add("include_last_offset", last == 1)
-	return weight, []int64{n}, count
+	return weight, count
 }
 
 func embeddingBag(s *Source, t *text) {
-	weight, _, _ := bagKeys(s, t)
+	weight, _ := bagKeys(s, t)
 	dtype, mode := s.float(), oneOf(s, "sum", "mean", "max", "weighted")
 	t.tensor("weight", dtype, weight)
 	t.add("bounds", oneOf(s, "error", "skip"))
@@ -52,7 +51,7 @@ func embeddingBag(s *Source, t *text) {
 }
 
 func embeddingBagBackward(s *Source, t *text) {
-	weight, _, count := bagKeys(s, t)
+	weight, count := bagKeys(s, t)
 	dtype, mode := s.float(), oneOf(s, "sum", "mean", "max", "weighted")
 	t.tensor("grad_output", dtype, []int64{count, weight[1]})
 	t.tensor("grad_weight", dtype, weight)
@@ -69,7 +68,7 @@ func embeddingBagBackward(s *Source, t *text) {
 }
 
 func embeddingBagWeights(s *Source, t *text) {
-	weight, _, count := bagKeys(s, t)
+	weight, count := bagKeys(s, t)
 	dtype := s.float()
 	t.tensor("grad_output", dtype, []int64{count, weight[1]})
 	t.tensor("weight", dtype, weight)

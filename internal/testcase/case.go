@@ -43,6 +43,22 @@ func (o *Op) New(s *Source) (*Case, error) {
 
 // NewCase draws the tensors of a problem.
 func NewCase(s *Source, text string) (*Case, error) {
+	c, err := Blank(text)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Args {
+		if a := &c.Args[i]; a.Present {
+			if draw := s.values(c, a); a.Direction != "out" {
+				a.Fill(draw)
+			}
+		}
+	}
+	return c, nil
+}
+
+// Blank makes a case whose inputs have no values yet. Outputs have some.
+func Blank(text string) (*Case, error) {
 	p, err := plans.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", text, err)
@@ -59,25 +75,25 @@ func NewCase(s *Source, text string) (*Case, error) {
 		if a.Packed = a.DType.Packed(); a.Packed {
 			a.DType = tensor.U8
 		}
+		a.Expanded = make([]bool, len(a.Shape))
+		if a.Out() {
+			a.Fill(func() float64 { return 77 })
+		}
 		c.Args = append(c.Args, a)
 	}
-	for i := range c.Args {
-		a := &c.Args[i]
-		a.Expanded = make([]bool, len(a.Shape))
-		if !a.Present {
-			continue
-		}
-		draw := s.values(c, a)
-		if a.Direction == "out" {
-			draw = func() float64 { return 77 }
-		}
-		n := tensor.NumElements(a.Shape)
-		a.Before = make([]byte, 0, n*a.DType.Size())
-		for range n {
-			a.Before = Encode(a.Before, a.DType, draw())
-		}
-	}
 	return c, nil
+}
+
+// Fill gives the elements of a present argument, in row-major order, the values that draw returns.
+func (a *Arg) Fill(draw func() float64) {
+	if !a.Present {
+		return
+	}
+	n := tensor.NumElements(a.Shape)
+	a.Before = make([]byte, 0, n*a.DType.Size())
+	for range n {
+		a.Before = Encode(a.Before, a.DType, draw())
+	}
 }
 
 // Arg returns the argument with a name.
@@ -127,7 +143,8 @@ func (c *Case) expand(r *rand.Rand, which func(a *Arg) bool) {
 type Options struct {
 	Preference plans.Preference
 	Layout     Layout
-	Params     Layout // of scales and zero points, where it is another
+	Params     Layout            // of scales and zero points, where it is another
+	Layouts    map[string]Layout // of arguments by name, where it is another
 	Memory     Memory
 	InPlace    [2]string // an output, and the input whose memory it takes
 	Alternate  bool      // give parameters the second shape that they may have

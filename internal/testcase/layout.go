@@ -32,6 +32,20 @@ func Transposed(shape []int64, _ []bool) (strides []int64, first, n int64) {
 	return spread(shape, nil, order, func() int64 { return 1 }, func() bool { return false })
 }
 
+// Columns has the last two dimensions the other way round.
+func Columns(shape []int64, _ []bool) (strides []int64, first, n int64) {
+	order, last := inOrder(len(shape)), len(shape)-1
+	order[last-1], order[last] = last, last-1
+	return spread(shape, nil, order, func() int64 { return 1 }, func() bool { return false })
+}
+
+// Scattered has the dimensions the other way round and backwards, with gaps.
+func Scattered(shape []int64, _ []bool) (strides []int64, first, n int64) {
+	order := inOrder(len(shape))
+	slices.Reverse(order)
+	return spread(shape, nil, order, func() int64 { return 2 }, func() bool { return true })
+}
+
 // Sliced leaves every other element out, along the last two dimensions.
 func Sliced(shape []int64, _ []bool) (strides []int64, first, n int64) {
 	return spread(shape, nil, inOrder(len(shape)), func() int64 { return 2 }, func() bool { return false })
@@ -149,6 +163,9 @@ func newPlaced(a *Arg, o Options, readOnly bool) *Placed {
 	layout := o.Layout
 	if a.IsParam() && o.Params != nil {
 		layout = o.Params
+	}
+	if own := o.Layouts[a.Name]; own != nil {
+		layout = own
 	}
 	if layout == nil {
 		layout = Compact

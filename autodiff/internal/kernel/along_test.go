@@ -39,9 +39,9 @@ func testAlong[T Number](t *testing.T, special ...T) {
 			sorted, at := [2][]T{make([]T, len(x)), make([]T, len(x))}, [2][]int64{make([]int64, len(x)), make([]int64, len(x))}
 			best, place := [2][]T{make([]T, outer*inner), make([]T, outer*inner)}, [2][]int64{make([]int64, outer*inner), make([]int64, outer*inner)}
 			prod := make([]T, outer*inner)
-			for i, turned := range []bool{false, true} {
-				Sort(3, sorted[i], at[i], x, outer, n, inner, turned)
-				Best(3, best[i], place[i], x, outer, n, inner, turned)
+			for i, reversed := range []bool{false, true} {
+				Sort(3, sorted[i], at[i], x, outer, n, inner, reversed)
+				Best(3, best[i], place[i], x, outer, n, inner, reversed)
 			}
 			Prod(3, prod, x, outer, n, inner)
 			for r := range outer * inner {
@@ -53,12 +53,12 @@ func testAlong[T Number](t *testing.T, special ...T) {
 					p *= row[i]
 				}
 				same(t, p, prod[r])
-				for i, turned := range []bool{false, true} {
-					k := bestIn(row, turned)
-					require.EqualValues(t, k, place[i][r], "%v, smallest: %v", s, turned)
+				for i, reversed := range []bool{false, true} {
+					k := bestIn(row, reversed)
+					require.EqualValues(t, k, place[i][r], "%v, smallest: %v", s, reversed)
 					same(t, row[k], best[i][r])
-					for k, want := range orderOf(row, turned) {
-						require.EqualValues(t, want, at[i][from+k*inner], "%v, place %d, descending: %v", s, k, turned)
+					for k, want := range orderOf(row, reversed) {
+						require.EqualValues(t, want, at[i][from+k*inner], "%v, place %d, descending: %v", s, k, reversed)
 						same(t, row[want], sorted[i][from+k*inner])
 					}
 				}

@@ -158,11 +158,11 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 		at[o] = int32(o * d.in.size())
 	}
 	taps, size := d.KH*d.KW, cg*og
-	turned, doneTurned := scratch(d.Groups * taps * size) // [group, tap, input, output channel]
-	defer doneTurned()
+	permuted, donePermuted := scratch(d.Groups * taps * size) // [group, tap, input, output channel]
+	defer donePermuted()
 	for o := range d.O {
 		for c := range cg {
-			row := turned[o/og*taps*size+c*og+o%og:]
+			row := permuted[o/og*taps*size+c*og+o%og:]
 			for tap, v := range w[(o*cg+c)*taps:][:taps] {
 				row[tap*size] = v
 			}
@@ -176,7 +176,7 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 			from := d.in.at(d.out.first[0]-y/d.Stride[0], d.out.first[1]-x/d.Stride[1])
 			to := (y%d.Stride[0]*d.Stride[1] + x%d.Stride[1]) * d.out.part
 			for j := 0; j < d.out.part; j += panel {
-				fastConvolve(panel, turned[(group*taps+tap)*size:], og, cg, frames[from+j:], at, sums[to+j:], d.out.size(), addTo)
+				fastConvolve(panel, permuted[(group*taps+tap)*size:], og, cg, frames[from+j:], at, sums[to+j:], d.out.size(), addTo)
 			}
 		}
 	})

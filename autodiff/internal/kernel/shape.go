@@ -63,7 +63,7 @@ func transposed[T Bits](z, x []T, nj, ni, sj, si int) {
 		return
 	}
 	if sj == 1 {
-		turn(z, x, nj, ni, si)
+		transposeRows(z, x, nj, ni, si)
 		return
 	}
 	const tile = 32
@@ -81,8 +81,8 @@ func transposed[T Bits](z, x []T, nj, ni, sj, si int) {
 	}
 }
 
-// turns transpose matrices, by the size of elements and whether there is AVX2.
-var turns = func() (by [9][2]cpu.Transpose) {
+// transposes are the ways to transpose matrices, by the size of elements and whether there is AVX2.
+var transposes = func() (by [9][2]cpu.Transpose) {
 	for _, d := range []tensor.DType{tensor.U8, tensor.F16, tensor.F32, tensor.F64} {
 		for i, isa := range []cpu.ISA{cpu.Go, cpu.AVX2} {
 			by[d.Size()][i], _ = cpu.PickUpTo(cpu.Transposes, isa, cpu.Types{In: cpu.InTypes{d}})
@@ -91,19 +91,19 @@ var turns = func() (by [9][2]cpu.Transpose) {
 	return by
 }()
 
-// turn writes z[j, i] = x[j + i*si]: of each row of x about a cache line at a time, since rows that lie a power of two
+// transposeRows writes z[j, i] = x[j + i*si]: of each row of x about a cache line at a time, since rows that lie a power of two
 // apart drive each other out of the cache.
-func turn[T any](z, x []T, nj, ni, si int) {
+func transposeRows[T any](z, x []T, nj, ni, si int) {
 	const across, down = 16, 64
 	var one T
 	size := int64(unsafe.Sizeof(one))
-	transpose := turns[size][0]
+	run := transposes[size][0]
 	if hasAVX2() {
-		transpose = turns[size][1]
+		run = transposes[size][1]
 	}
 	for j := 0; j < nj; j += across {
 		for i := 0; i < ni; i += down {
-			transpose(unsafe.Pointer(&z[j*ni+i]), int64(ni)*size, unsafe.Pointer(&x[j+i*si]), int64(si)*size, int64(min(down, ni-i)), int64(min(across, nj-j)))
+			run(unsafe.Pointer(&z[j*ni+i]), int64(ni)*size, unsafe.Pointer(&x[j+i*si]), int64(si)*size, int64(min(down, ni-i)), int64(min(across, nj-j)))
 		}
 	}
 }

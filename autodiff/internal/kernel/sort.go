@@ -25,16 +25,16 @@ func rank[T Number](v T) uint64 {
 // Sort writes the elements in ascending order along the middle dimension and
 // where each was: equals keep their order, NaN comes last.
 func Sort[T Number](t Threads, z []T, at []int64, x []T, outer, n, inner int, descending bool) {
-	turned := uint64(0)
+	reversed := uint64(0)
 	if descending {
-		turned = math.MaxUint64
+		reversed = math.MaxUint64
 	}
 	t.For(outer*inner, 16*n, 1, func(lo, hi int) {
 		memory := make([]ranked, 2*n)
 		for r := lo; r < hi; r++ {
 			from := r/inner*n*inner + r%inner
 			for i := range n {
-				memory[i] = ranked{rank(x[from+i*inner]) ^ turned, i}
+				memory[i] = ranked{rank(x[from+i*inner]) ^ reversed, i}
 			}
 			for i, e := range ordered(memory[:n], memory[n:]) {
 				z[from+i*inner] = x[from+e.at*inner]

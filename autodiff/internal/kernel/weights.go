@@ -36,7 +36,7 @@ func (a *across[T]) fill(frame []T, lanes int, x []T, planes int) {
 // sideBySide copies rows, which begin a step apart, so that elements of a column lie side by side,
 // those of the next one so many lanes on.
 func sideBySide[T Float](to []T, lanes int, from []T, step, rows, columns int) {
-	turns[4][1](unsafe.Pointer(&to[0]), 4*int64(lanes), unsafe.Pointer(&from[0]), 4*int64(step), int64(rows), int64(columns))
+	transposes[4][1](unsafe.Pointer(&to[0]), 4*int64(lanes), unsafe.Pointer(&from[0]), 4*int64(step), int64(rows), int64(columns))
 }
 
 // channelLanes is how many channels of a depthwise convolution are taken at a time.
