@@ -79,8 +79,11 @@ def of_functions(f, leaves, dy):
     return y, vjp(dy)
 
 
-def mapped(f, leaves, dy):
-    y, gradients = torch.vmap(lambda *t: of_functions(f, t, dy))(*(torch.stack([t.flip(0), t]) for t in leaves))
+def mapped(f, leaves, dy, count=None):
+    """Over a batch of each leaf, or of the first so many."""
+    dims = [0 if count is None or i < count else None for i in range(len(leaves))]
+    batch = [t if d is None else torch.stack([t.flip(0), t]) for t, d in zip(leaves, dims, strict=True)]
+    y, gradients = torch.vmap(lambda *t: of_functions(f, t, dy), tuple(dims))(*batch)
     return y[1], [g[1] for g in gradients]
 
 
@@ -90,6 +93,7 @@ WAYS = {
     "checkpoint": lambda f, *rest: in_autograd(f, *rest, run=partial(checkpoint, f, use_reentrant=False)),
     "torch.func": of_functions,
     "vmap": mapped,
+    "vmap with common parameters": partial(mapped, count=1),
 }
 
 
