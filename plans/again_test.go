@@ -96,6 +96,28 @@ func TestWrongAgain(t *testing.T) {
 	assert.ErrorContains(t, plan.Run(0, nil, good()[:3]), "has 3 tensors")
 }
 
+// So is what is wrong with the workspace: one that was too small was written beyond its end.
+func TestWrongWorkspaceAgain(t *testing.T) {
+	again := 0
+	defer plans.SetBeforeAgain(func() { again++ })()
+	plan, err := plans.Select(0, plans.MustParse("embedding_backward grad_output=f32[640,8] indices=i64[640] grad_weight=f32[16,8]"), plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	grad, n := tensor.New(tensor.F32, 640, 8), plan.WorkspaceSize()
+	args := []tensor.View{grad, tensor.New(tensor.I64, 640), tensor.New(tensor.F32, 16, 8)}
+	workspace := tensor.Bytes(tensor.New(tensor.I64, n/8+1))
+	for wrong, of := range map[string][]byte{
+		"bytes; want":             workspace[:n-1],
+		"multiple of 8":           workspace[4:],
+		"overlaps grad_output in": tensor.Bytes(grad),
+	} {
+		for range 2 {
+			require.NoError(t, plan.Run(0, workspace, args))
+		}
+		require.ErrorContains(t, plan.Run(0, of, args), wrong)
+	}
+	require.Greater(t, again, 3)
+}
+
 // What has no type is absent, whatever else its View holds. The second run read it as a zero point.
 func TestAbsentAgain(t *testing.T) {
 	plan, err := plans.Select(0, plans.MustParse("fake_quantize_per_tensor x=f32[64] zero_point=none qmin=-8 qmax=7"), plans.Preference{Threads: 1})
