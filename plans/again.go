@@ -175,9 +175,7 @@ func (a *seenArg) note(v *tensor.View, at place) {
 	copy(a.shape[:], v.Shape)
 	copy(a.stride[:], v.Strides)
 	start := int64(uintptr(v.Data))
-	if v.Present() {
-		a.place = place{at.begin - start, at.end - start}
-	}
+	a.place = place{at.begin - start, at.end - start}
 }
 
 // strided tells no strides, which are compact ones, from a list of none, which fits no dimension.
@@ -189,8 +187,7 @@ func strided(v *tensor.View) int {
 }
 
 func (a *seenArg) liesAs(v *tensor.View, at *place) bool {
-	if v.DType != a.dtype || !v.Present() {
-		*at = place{}
+	if v.DType != a.dtype || !v.Present() { // which has no place, as before
 		return v.DType == a.dtype
 	}
 	if len(v.Shape) != a.rank || strided(v) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {
