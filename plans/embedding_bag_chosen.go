@@ -14,7 +14,7 @@ import (
 
 // Bounds of where this is faster, measured.
 const (
-	chosenPerPosition  = 4        // choices for each position, at most
+	largeTable         = 4        // rows for each position, from which on more choices are gone through; see mostChoices
 	chosenMost         = 64 << 20 // bytes of sums, or of counts, apart from the gradient
 	countedPerPosition = 32       // elements of the gradient for each position, where all are counted
 	choiceCost         = 4        // a choice takes as long to read as so many positions
@@ -36,14 +36,14 @@ type chosenSums struct {
 	chunks    int64 // and chunks of a tile
 	perColumn int64 // bytes of a column of a slot
 	perChunk  int64 // bytes
-	addJob    job   // a method value made once, so that running does not allocate
+	rowType   cpu.RowType
+	addJob    job // a method value made once, so that running does not allocate
 }
 
 // newChosenSums returns nil where it is faster to go through the positions.
 func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSums {
 	choices, hot := e.count*columns, e.positions > cpu.ChunkSize*e.rows
-	few := choices <= chosenPerPosition*e.positions || hot
-	if oneByOne || e.mode != "max" || e.accumulate || !few || max(e.rows, e.positions) > math.MaxInt32 {
+	if oneByOne || e.mode != "max" || e.accumulate || max(e.rows, e.positions) > math.MaxInt32 {
 		return nil
 	}
 	s := &chosenSums{bagBackward: e, columns: columns, byChoice: choiceCost*choices < e.positions}
@@ -53,14 +53,29 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	}
 	s.setApart(dtype, named)
 	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
+	s.rowType = pickSupport(cpu.RowTypes, typesOf(dtype))
 	s.addJob = chosenJob[float32](s)
 	if e.compute == tensor.F64 {
 		s.addJob = chosenJob[float64](s)
 	}
-	if s.slots*columns*s.perColumn > chosenMost {
+	if choices > s.mostChoices(dtype) && !hot || s.slots*columns*s.perColumn > chosenMost {
 		return nil
 	}
 	return s
+}
+
+// mostChoices returns of how many choices this is faster. A row of 16 bits has a slot, from which it is stored again.
+func (s *chosenSums) mostChoices(dtype tensor.DType) int64 {
+	large := s.rows >= largeTable*s.positions && s.rows*s.columns*dtype.Size() < streamFrom
+	switch narrow := dtype != s.compute; {
+	case narrow && large:
+		return 2 * s.positions
+	case narrow:
+		return s.positions / 2
+	case large:
+		return 8 * s.positions
+	}
+	return 4 * s.positions
 }
 
 // setApart decides what lies apart from the gradient, which has the given type: counts of all its elements, or
@@ -179,7 +194,7 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 		r, b := s.choices(c), &c.rowSums
 		column := number * columnTile
 		width := min(columnTile, s.columns-column)
-		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width)}
+		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width), Type: s.rowType}
 		if len(b.order) > 0 {
 			sums.Slots, _ = s.lists(c)
 			sums.Rows = b.order
