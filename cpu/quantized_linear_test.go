@@ -13,9 +13,27 @@ import (
 // linearKernels calls f with each row of QuantizedLinear that this machine has.
 func linearKernels(f func(name string, kernel func(*LinearTile))) {
 	for _, r := range QuantizedLinear {
-		if kernel, ok := r.Pick(Types{Compute: tensor.F32}); ok && r.Needs <= Best() {
-			f(r.Name, kernel)
+		if layer, ok := r.Pick(Types{Compute: tensor.F32}); ok && r.Needs <= Best() {
+			f(r.Name, layer.Run)
+			if layer.Pack != nil {
+				f(r.Name+" packed", packed(layer))
+			}
 		}
+	}
+}
+
+// packed returns what packs the rows of a tile and then runs it.
+func packed(layer LinearLayer) func(*LinearTile) {
+	return func(t *LinearTile) {
+		rows, bytes := RowsPacked(t.M1, t.N1, t.K)
+		memory := make([]int64, bytes/8)
+		t.Panels = LinearPanels{unsafe.Pointer(unsafe.SliceData(memory)), rows}
+		for m := int64(0); m < rows; m += LinearPanel {
+			panel := *t
+			panel.M0, panel.M1 = m, min(m+LinearPanel, t.M1)
+			layer.Pack(&panel)
+		}
+		layer.Run(t)
 	}
 }
 
@@ -51,7 +69,7 @@ func vectorSpan[T tensor.Element](v []T) Span {
 // TestQuantizedLinearRows holds every row against the definition.
 func TestQuantizedLinearRows(t *testing.T) {
 	linearKernels(func(name string, kernel func(*LinearTile)) {
-		for _, size := range [][3]int64{{1, 64, 4}, {2, 63, 5}, {3, 65, 7}, {4, 1, 4}, {5, 128, 64}, {9, 15, 9}, {6, 1000, 3}, {4, 65536, 4}, {7, 17, 33}, {64, 200, 64}} {
+		for _, size := range [][3]int64{{1, 64, 4}, {2, 63, 5}, {3, 65, 7}, {4, 1, 4}, {5, 128, 64}, {9, 15, 9}, {6, 1000, 3}, {4, 65536, 4}, {7, 17, 33}, {64, 200, 64}, {7, 19, 8}, {8, 127, 9}, {13, 19, 8}, {16, 3, 64}, {27, 6, 9}, {56, 77, 63}, {32, 65536, 8}, {17, 65537, 8}} {
 			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
 				want, got := make([]float32, size[0]*size[2]), make([]float32, size[0]*size[2])
 				quantizedLinearGo[float32](linearTile(size[0], size[1], size[2], want))
