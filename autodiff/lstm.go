@@ -31,9 +31,6 @@ func lstmState(_ *Attr, in []Info) (out [3]Info, err error) {
 	if len(want) == 0 || !slices.Equal(gates.Shape, want) {
 		return fail("the gates are %v and c is %v; want [..., 4*hidden] and [..., hidden]", gates, c)
 	}
-	if c.DType.Size() == 2 {
-		return fail("c is %v; want f32 or f64: 16-bit types round after each step", c)
-	}
 	if len(in) == 2 {
 		return one(c.DType, c.Shape)
 	}

@@ -47,6 +47,7 @@ const (
 	OpRelu
 	OpErf
 	OpGelu
+	OpSoftplus
 	OpFloor
 	OpCeil
 	OpRound
@@ -105,6 +106,7 @@ const (
 	OpAvgPoolPut       // (gradient); Window, Shape
 	OpCrossEntropy     // (logits, labels); Floats[0] is the smoothing
 	OpCrossEntropyGrad // (logits, labels, gradient)
+	OpBCEWithLogits    // (logits, target), of each element
 	OpLSTMGates        // (gates): the sigmoids and the tanh
 	OpLSTMGatesGrad    // (gradient, what they are)
 	OpLSTMCell         // (gates, c), to the next c

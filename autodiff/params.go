@@ -98,6 +98,13 @@ func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float
 	return p.Uniform(name+".weight", bound, out, in, kernel, kernel), p.Uniform(name+".bias", bound, out)
 }
 
+// ConvTranspose2d makes the weight [in, out, kernel, kernel] and the bias [out] of a transposed convolution,
+// uniform within 1/sqrt(out*kernel*kernel), as PyTorch's are.
+func (p *Params[B]) ConvTranspose2d(name string, in, out, kernel int) (weight, bias Float[B]) {
+	bound := boundOf(out * kernel * kernel)
+	return p.Uniform(name+".weight", bound, in, out, kernel, kernel), p.Uniform(name+".bias", bound, out)
+}
+
 // Norm makes the weight [n], of ones, and the bias [n], of zeros, of a normalisation.
 func (p *Params[B]) Norm(name string, n int) (weight, bias Float[B]) {
 	return p.Full(name+".weight", 1, n), p.Zeros(name+".bias", n)
