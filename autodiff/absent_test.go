@@ -188,7 +188,16 @@ func TestRunOfWrongInputs(t *testing.T) {
 
 // Zero values say that they have no backend, whichever method is asked.
 func TestZeroValues(t *testing.T) {
-	zero, made := new(Autodiff[*CPU, None]), New(NewCPU(), None{})
+	for name, zero := range map[string]*Autodiff[*CPU, None]{"zero": {}, "nil": nil} {
+		t.Run(name, func(t *testing.T) { isNoBackend(t, zero) })
+	}
+	for _, s := range []Strategy{(*Budget)(nil), (*Balanced)(nil)} {
+		require.Equal(t, "none", New(NewCPU(), s).Strategy())
+	}
+}
+
+func isNoBackend(t *testing.T, zero *Autodiff[*CPU, None]) {
+	made := New(NewCPU(), None{})
 	x := made.Track(Full(made, 1))
 	require.Equal(t, "autodiff(nil)", zero.Name())
 	require.Equal(t, tensor.Device{}, zero.Device())
@@ -211,10 +220,8 @@ func TestZeroValues(t *testing.T) {
 	g, err := made.Backward(x.Exp())
 	require.NoError(t, err)
 	require.Error(t, zero.GradReplace(x, g, Full(NewCPU(), 1)))
-
-	for _, s := range []Strategy{(*Budget)(nil), (*Balanced)(nil)} {
-		require.Equal(t, "none", New(NewCPU(), s).Strategy())
-	}
+	require.Nil(t, zero.InnerBackend())
+	require.False(t, zero.IsTracked(zero.Keep(zero.Label(Ones(zero, 1), "nothing"))))
 }
 
 // The zero value of every tensor stands for an absent one, everywhere.

@@ -43,6 +43,10 @@ func (p *Params[B]) Backend() B { return p.be }
 // Names returns the names, in order.
 func (p *Params[B]) Names() []string { return slices.Clone(p.names) }
 
+// Waiting returns the names that Load has read and nobody has asked for, in order. What is left when a network is made
+// is misspelt, or another network's.
+func (p *Params[B]) Waiting() []string { return slices.Sorted(maps.Keys(p.loaded)) }
+
 // Get returns a parameter, and whether there is one of the name.
 func (p *Params[B]) Get(name string) (Float[B], bool) {
 	x, ok := p.byName[name]
@@ -217,7 +221,7 @@ func (p *Params[B]) Save(path string) error {
 // Load reads parameters from a safetensors file: those that exist change in
 // place, and others have the file's elements when they are asked for. Where a
 // parameter is not in the file, or has another type or shape there, nothing
-// changes and Load returns an error.
+// changes and Load returns an error. See Waiting for what is in the file only.
 func (p *Params[B]) Load(path string) error {
 	left, err := loadByName(path)
 	if err != nil {
