@@ -203,6 +203,9 @@ var networkCases = []testCase{
 		y, h, c := x[0].LSTM(Recurrent[Backend]{InWeight: x[1], HiddenWeight: x[2], HiddenBias: x[3]}, x[4], x[5])
 		return Cat(0, y, h.Add(c).Unsqueeze(0))
 	}},
+	unaryCase("lstm_gates", OpLSTMGates, noise(2, 8), func(x dyn) dyn { return dyn{x.run(OpLSTMGates, nil)} }),
+	binaryCase("lstm_cell", OpLSTMCell, noise(2, 8), noise(2, 2), func(x, y dyn) dyn { return dyn{x.run(OpLSTMCell, nil, y.Tensor)} }),
+	binaryCase("lstm_hidden", OpLSTMHidden, noise(2, 8), noise(2, 2), func(x, y dyn) dyn { return dyn{x.run(OpLSTMHidden, nil, y.Tensor)} }),
 	{name: "gru", op: OpLinear, inputs: []data{noise(3, 2), noise(6, 2), noise(6, 2), noise(6), noise(6), noise(2)}, f: func(x []dyn) dyn {
 		y, h := x[0].GRU(Recurrent[Backend]{x[1], x[2], x[3], x[4]}, x[5])
 		return Cat(0, y, h.Unsqueeze(0))

@@ -99,6 +99,12 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpAvgPoolPut:       byFloat(avgPoolPut[float32], avgPoolPut[float64]),
 	OpCrossEntropy:     byFloat(crossEntropyOf[float32], crossEntropyOf[float64]),
 	OpCrossEntropyGrad: byFloat(crossEntropyGradOf[float32], crossEntropyGradOf[float64]),
+	OpLSTMGates:        byFloat(lstmGatesOf[float32], lstmGatesOf[float64]),
+	OpLSTMGatesGrad:    byFloat(lstmGatesGradOf[float32], lstmGatesGradOf[float64]),
+	OpLSTMCell:         byFloat(lstmStateOf(kernel.LSTMCell[float32]), lstmStateOf(kernel.LSTMCell[float64])),
+	OpLSTMCellGrad:     byFloat(lstmStateGradOf(kernel.LSTMCellGrad[float32]), lstmStateGradOf(kernel.LSTMCellGrad[float64])),
+	OpLSTMHidden:       byFloat(lstmStateOf(kernel.LSTMHidden[float32]), lstmStateOf(kernel.LSTMHidden[float64])),
+	OpLSTMHiddenGrad:   byFloat(lstmStateGradOf(kernel.LSTMHiddenGrad[float32]), lstmStateGradOf(kernel.LSTMHiddenGrad[float64])),
 
 	OpEmbedding:            planEmbedding,
 	OpEmbeddingBackward:    planEmbeddingBackward,

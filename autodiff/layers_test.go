@@ -135,4 +135,8 @@ func TestArgumentsOfLayers(t *testing.T) {
 	} {
 		require.ErrorContains(t, y.Err(), want)
 	}
+	// Numbers that no list has room for.
+	for _, y := range []Float[adf]{Ones(ad, 0, 3).Chunk(0, math.MaxInt)[0], image.Interpolate(math.MaxInt, 3, SampleMode{Mode: "nearest"}), image.Interpolate(2, math.MaxInt, SampleMode{})} {
+		require.ErrorContains(t, y.Err(), "at most")
+	}
 }

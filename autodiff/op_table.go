@@ -123,6 +123,12 @@ var ops = [opCount]opDef{
 	OpAvgPoolPut:       {name: "avg_pool_put", in: inputs("gradient"), infer: avgPoolPutShape, floats: true},
 	OpCrossEntropy:     {name: "cross_entropy", in: inputs("logits labels"), infer: crossEntropy},
 	OpCrossEntropyGrad: {name: "cross_entropy_grad", in: inputs("logits labels gradient"), infer: crossEntropyGrad},
+	OpLSTMGates:        {name: "lstm_gates", in: inputs("gates"), infer: lstmGates, floats: true, cheap: true},
+	OpLSTMGatesGrad:    {name: "lstm_gates_grad", in: inputs("gradient gates"), infer: lstmGates, floats: true, cheap: true},
+	OpLSTMCell:         {name: "lstm_cell", in: inputs("gates c"), infer: lstmState, floats: true, cheap: true},
+	OpLSTMCellGrad:     {name: "lstm_cell_grad", in: inputs("gradient gates c"), infer: lstmState, floats: true, cheap: true},
+	OpLSTMHidden:       {name: "lstm_hidden", in: inputs("gates c"), infer: lstmState, floats: true, cheap: true},
+	OpLSTMHiddenGrad:   {name: "lstm_hidden_grad", in: inputs("gradient gates c"), infer: lstmState, floats: true, cheap: true},
 
 	OpEmbedding:            {name: "embedding", in: inputs("weight indices"), infer: embedding, plan: true},
 	OpEmbeddingBackward:    {name: "embedding_backward", in: inputs("gradient indices"), infer: toShape, plan: true},

@@ -171,6 +171,9 @@ var rules = [opCount]rule{
 		return dyn{c.in(0).run(OpCrossEntropyGrad, c.at, c.tensor(1), c.g.Tensor)}
 	}), none),
 	OpCrossEntropyGrad: perInput(grad(in0|in2, crossEntropyCurve), none, grad(in0|in1, crossEntropyError)),
+	OpLSTMGates:        perInput(grad(output, lstmGatesGrad)),
+	OpLSTMCell:         {all: lstmStateGrad(OpLSTMCellGrad, lstmCellSteps), use: in0 | in1},
+	OpLSTMHidden:       {all: lstmStateGrad(OpLSTMHiddenGrad, lstmHiddenSteps), use: in0 | in1},
 
 	OpEmbedding: perInput(grad(in1, func(c *ctx) dyn {
 		return c.shaped(OpEmbeddingBackward, 0, c.g, c.tensor(1))
