@@ -188,7 +188,16 @@ func TestRunOfWrongInputs(t *testing.T) {
 
 // Zero values say that they have no backend, whichever method is asked.
 func TestZeroValues(t *testing.T) {
-	zero, made := new(Autodiff[*CPU, None]), New(NewCPU(), None{})
+	for name, zero := range map[string]*Autodiff[*CPU, None]{"zero": {}, "nil": nil} {
+		t.Run(name, func(t *testing.T) { isNoBackend(t, zero) })
+	}
+	for _, s := range []Strategy{(*Budget)(nil), (*Balanced)(nil)} {
+		require.Equal(t, "none", New(NewCPU(), s).Strategy())
+	}
+}
+
+func isNoBackend(t *testing.T, zero *Autodiff[*CPU, None]) {
+	made := New(NewCPU(), None{})
 	x := made.Track(Full(made, 1))
 	require.Equal(t, "autodiff(nil)", zero.Name())
 	require.Equal(t, tensor.Device{}, zero.Device())
@@ -211,10 +220,8 @@ func TestZeroValues(t *testing.T) {
 	g, err := made.Backward(x.Exp())
 	require.NoError(t, err)
 	require.Error(t, zero.GradReplace(x, g, Full(NewCPU(), 1)))
-
-	for _, s := range []Strategy{(*Budget)(nil), (*Balanced)(nil)} {
-		require.Equal(t, "none", New(NewCPU(), s).Strategy())
-	}
+	require.Nil(t, zero.InnerBackend())
+	require.False(t, zero.IsTracked(zero.Keep(zero.Label(Ones(zero, 1), "nothing"))))
 }
 
 // The zero value of every tensor stands for an absent one, everywhere.
@@ -232,7 +239,7 @@ func TestAbsentTensors(t *testing.T) {
 		for n, err := range []error{
 			z.Exp().Err(), z.Flip(0).Err(), z.Transpose(0, 1).Err(), z.Squeeze(0).Err(), z.Unsqueeze(0).Err(), z.Unsqueeze(5).Err(), z.Flatten(0).Err(),
 			z.AddScalar(1).Err(), z.Recip().Err(), z.Slice(0, 0, 1).Err(), z.Cast(tensor.F16).Err(), Cat(0, z, x).Err(), Stack(0, x, z).Err(),
-			z.MSE(x).Err(), z.LayerNorm(x, x, 1).Err(), z.GroupNorm(1, x, x, 1).Err(), z.Silu().Err(), z.Dropout(0.5, 1).Err(), z.Interpolate(2, 2, SampleMode{}).Err(),
+			z.MSE(x).Err(), z.BCEWithLogits(x).Err(), x.BCEWithLogits(z).Err(), z.Softplus().Err(), z.ConvTranspose2d(x, x, Window{}).Err(), x.ConvTranspose2d(z, z, Window{}).Err(), z.LayerNorm(x, x, 1).Err(), z.GroupNorm(1, x, x, 1).Err(), z.Silu().Err(), z.Dropout(0.5, 1).Err(), z.Interpolate(2, 2, SampleMode{}).Err(),
 			z.ScaledDotProductAttention(x, x, b).Err(), x.ScaledDotProductAttention(z, x, b).Err(), z.MultiheadAttention(1, Attention[adf]{}, b).Err(), z.QuantizeDynamic(PerTensor(-8, 7)).Dequantize(tensor.F32).Err(),
 			z.MaxPool2d(Window{Kernel: [2]int{2, 2}}).Err(), z.MaxAll().Err(), z.IsNaN().Any(0).Err(), z.MaskFill(b, 0).Err(), x.MaskFill(b, 0).Err(),
 			x.MatMul(z).Err(), x.Less(z).Err(), Where(b, x, x).Err(), Where(x.Less(x), z, x).Err(), x.SliceAssign(0, 0, z).Err(),

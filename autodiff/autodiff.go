@@ -1,10 +1,6 @@
 package autodiff
 
-import (
-	"fmt"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "fmt"
 
 // Autodiff decorates a backend B with gradients: it is a Backend itself, whose
 // float tensors may be tracked, and remembers for those what was computed from
@@ -74,12 +70,6 @@ func WithSeed[B Backend](seed Float[B]) BackwardOption {
 // KeepGraph leaves the graph for another Backward.
 func KeepGraph() BackwardOption { return func(o *backwardOptions) { o.keep = true } }
 
-// unmade reports whether a is the zero value.
-func (a *Autodiff[B, C]) unmade() bool { return a.engine == nil }
-
-// InnerBackend returns the backend that is decorated.
-func (a *Autodiff[B, C]) InnerBackend() B { return a.b }
-
 // Backward differentiates x, which must have one element unless WithSum or
 // WithSeed is given, and returns the gradients of the tracked leaves.
 //
@@ -101,11 +91,11 @@ func (a *Autodiff[B, C]) Backward(x Float[*Autodiff[B, C]], options ...BackwardO
 	if o.seedErr != nil {
 		return nil, o.seedErr
 	}
-	g, err := a.backward(x.v, o)
+	g, err := a.made().backward(x.v, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Gradients[B]{a.b, g}, nil
+	return &Gradients[B]{a.InnerBackend(), g}, nil
 }
 
 // nodeOf returns a tracked tensor's node, or nil.
@@ -127,7 +117,7 @@ func (a *Autodiff[B, C]) Grad(x Float[*Autodiff[B, C]], g *Gradients[B]) (Float[
 	if e == nil {
 		return Float[B]{}, false
 	}
-	return Float[B]{Tensor[B]{be: a.b, v: e.v}}, true
+	return Float[B]{Tensor[B]{be: a.InnerBackend(), v: e.v}}, true
 }
 
 // GradRemove is Grad that takes the gradient out, so that the caller alone
@@ -157,8 +147,8 @@ func (a *Autodiff[B, C]) GradReplace(x Float[*Autodiff[B, C]], g *Gradients[B], 
 		return errNoGradients
 	case n == nil:
 		return fmt.Errorf("autodiff: grad_replace: %v is not tracked", x)
-	case !a.made().inner.Owns(grad.v):
-		return fmt.Errorf("autodiff: grad_replace: the gradient %v belongs to another backend than %s", grad, a.made().inner.Name())
+	case !a.made().orAbsent().inner.Owns(grad.v):
+		return fmt.Errorf("autodiff: grad_replace: the gradient %v belongs to another backend than %s", grad, a.made().orAbsent().inner.Name())
 	}
 	return g.g.replace(n, grad.v)
 }
@@ -207,42 +197,42 @@ func fromInner[S, B Backend](e *engine, be S, x Tensor[B]) Tensor[S] {
 // Inner returns x's elements as a tensor of the inner backend. They are shared:
 // those of a parameter change with it.
 func (a *Autodiff[B, C]) Inner(x Float[*Autodiff[B, C]]) Float[B] {
-	return Float[B]{innerOf(a.engine, a.b, x.Tensor)}
+	return Float[B]{innerOf(a.made(), a.InnerBackend(), x.Tensor)}
 }
 
 // IntInner returns the same tensor of the inner backend.
 func (a *Autodiff[B, C]) IntInner(x Int[*Autodiff[B, C]]) Int[B] {
-	return Int[B]{innerOf(a.engine, a.b, x.Tensor)}
+	return Int[B]{innerOf(a.made(), a.InnerBackend(), x.Tensor)}
 }
 
 // BoolInner returns the same tensor of the inner backend.
 func (a *Autodiff[B, C]) BoolInner(x Bool[*Autodiff[B, C]]) Bool[B] {
-	return Bool[B]{innerOf(a.engine, a.b, x.Tensor)}
+	return Bool[B]{innerOf(a.made(), a.InnerBackend(), x.Tensor)}
 }
 
 // QInner returns the codes and their parameters in the inner backend.
 func (a *Autodiff[B, C]) QInner(x Quantized[*Autodiff[B, C]]) Quantized[B] {
-	return Quantized[B]{innerOf(a.engine, a.b, x.Codes), a.Inner(x.Scale), innerOf(a.engine, a.b, x.ZeroPoint), x.Scheme}
+	return Quantized[B]{innerOf(a.made(), a.InnerBackend(), x.Codes), a.Inner(x.Scale), innerOf(a.made(), a.InnerBackend(), x.ZeroPoint), x.Scheme}
 }
 
 // FromInner returns an untracked tensor with the elements of x.
 func (a *Autodiff[B, C]) FromInner(x Float[B]) Float[*Autodiff[B, C]] {
-	return Float[*Autodiff[B, C]]{fromInner(a.engine, a, x.Tensor)}
+	return Float[*Autodiff[B, C]]{fromInner(a.made(), a, x.Tensor)}
 }
 
 // IntFromInner returns the same tensor of this backend.
 func (a *Autodiff[B, C]) IntFromInner(x Int[B]) Int[*Autodiff[B, C]] {
-	return Int[*Autodiff[B, C]]{fromInner(a.engine, a, x.Tensor)}
+	return Int[*Autodiff[B, C]]{fromInner(a.made(), a, x.Tensor)}
 }
 
 // BoolFromInner returns the same tensor of this backend.
 func (a *Autodiff[B, C]) BoolFromInner(x Bool[B]) Bool[*Autodiff[B, C]] {
-	return Bool[*Autodiff[B, C]]{fromInner(a.engine, a, x.Tensor)}
+	return Bool[*Autodiff[B, C]]{fromInner(a.made(), a, x.Tensor)}
 }
 
 // QFromInner returns the codes and their parameters in this backend, untracked.
 func (a *Autodiff[B, C]) QFromInner(x Quantized[B]) Quantized[*Autodiff[B, C]] {
-	return Quantized[*Autodiff[B, C]]{fromInner(a.engine, a, x.Codes), a.FromInner(x.Scale), fromInner(a.engine, a, x.ZeroPoint), x.Scheme}
+	return Quantized[*Autodiff[B, C]]{fromInner(a.made(), a, x.Codes), a.FromInner(x.Scale), fromInner(a.made(), a, x.ZeroPoint), x.Scheme}
 }
 
 // Track returns a tracked leaf with the elements of x, whose own history is
@@ -251,7 +241,7 @@ func (a *Autodiff[B, C]) Track(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] 
 	if x.Err() != nil {
 		return x
 	}
-	x.v, x.err = a.leafVar(x.v)
+	x.v, x.err = a.made().leafVar(x.v)
 	return x
 }
 
@@ -283,9 +273,3 @@ func (a *Autodiff[B, C]) Label(x Float[*Autodiff[B, C]], name string) Float[*Aut
 	}
 	return x
 }
-
-// Strategy says what the graph keeps.
-func (a *Autodiff[B, C]) Strategy() string { return a.made().keep.strategy.String() }
-
-// Device says where the tensors lie.
-func (a *Autodiff[B, C]) Device() tensor.Device { return a.engine.Device() }

@@ -147,6 +147,8 @@ type Window struct {
 	Dilation [2]int // of a convolution: the step between the elements of its kernel
 	Groups   int    // of a convolution: parts of the channels that do not mix
 	NoPad    bool   // an average leaves the padding out of its count
+	// OutputPad, of a transposed convolution, is how many lines and columns more its result has.
+	OutputPad [2]int
 }
 
 // Attr holds an operation's attributes; each operation reads its own.

@@ -91,6 +91,7 @@ var elementCases = []testCase{
 	unaryCase("relu", OpRelu, noise(2, 3), dyn.Relu),
 	unaryCase("erf", OpErf, noise(2, 3), dyn.Erf),
 	unaryCase("gelu", OpGelu, noise(2, 3), dyn.Gelu),
+	unaryCase("softplus", OpSoftplus, values([]int{2, 3}, -1.3, 0, 0.4, 30, -30, 1.7), dyn.Softplus),
 	unaryCase("pow_scalar 2", OpPowScalar, noise(2, 3), func(x dyn) dyn { return x.PowScalar(2) }),
 	unaryCase("pow_scalar 3", OpPowScalar, noise(2, 3), func(x dyn) dyn { return x.PowScalar(3) }),
 	unaryCase("pow_scalar -1.5", OpPowScalar, positive(2, 3), func(x dyn) dyn { return x.PowScalar(-1.5) }),
@@ -203,6 +204,9 @@ var networkCases = []testCase{
 		y, h, c := x[0].LSTM(Recurrent[Backend]{InWeight: x[1], HiddenWeight: x[2], HiddenBias: x[3]}, x[4], x[5])
 		return Cat(0, y, h.Add(c).Unsqueeze(0))
 	}},
+	unaryCase("lstm_gates", OpLSTMGates, noise(2, 8), func(x dyn) dyn { return dyn{x.run(OpLSTMGates, nil)} }),
+	binaryCase("lstm_cell", OpLSTMCell, noise(2, 8), noise(2, 2), func(x, y dyn) dyn { return dyn{x.run(OpLSTMCell, nil, y.Tensor)} }),
+	binaryCase("lstm_hidden", OpLSTMHidden, noise(2, 8), noise(2, 2), func(x, y dyn) dyn { return dyn{x.run(OpLSTMHidden, nil, y.Tensor)} }),
 	{name: "gru", op: OpLinear, inputs: []data{noise(3, 2), noise(6, 2), noise(6, 2), noise(6), noise(6), noise(2)}, f: func(x []dyn) dyn {
 		y, h := x[0].GRU(Recurrent[Backend]{x[1], x[2], x[3], x[4]}, x[5])
 		return Cat(0, y, h.Unsqueeze(0))
@@ -214,6 +218,10 @@ var networkCases = []testCase{
 	unaryCase("interpolate, nearest", OpSelect, noise(1, 1, 3, 4), func(x dyn) dyn { return x.Interpolate(5, 3, SampleMode{Mode: "nearest"}) }),
 	{name: "attention", op: OpSoftmax, inputs: []data{noise(2, 3, 4), noise(12, 4), noise(4, 4)}, f: func(x []dyn) dyn {
 		return x[0].MultiheadAttention(2, Attention[Backend]{InWeight: x[1], OutWeight: x[2]}, CausalMask(x[0].be, 3))
+	}},
+	binaryCase("bce_with_logits", OpBCEWithLogits, values([]int{2, 3}, -1.3, 0, 0.4, 3, -3, 1.7), positive(2, 3), dyn.BCEWithLogits),
+	{name: "conv_transpose2d", op: OpConv2dDX, inputs: []data{noise(2, 4, 3, 2), noise(4, 2, 3, 2), noise(4)}, f: func(x []dyn) dyn {
+		return x[0].ConvTranspose2d(x[1], x[2], Window{Stride: [2]int{2, 1}, Pad: [2]int{1, 0}, OutputPad: [2]int{1, 0}, Groups: 2})
 	}},
 	binaryCase("rms_norm", OpNormalize, noise(2, 4), noise(4), func(x, y dyn) dyn { return x.RMSNorm(y, 1e-5) }),
 }

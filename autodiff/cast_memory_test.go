@@ -44,7 +44,11 @@ func TestLayersReleaseWhatTheyMake(t *testing.T) {
 		"group_norm": func() []float { return []float{x.GroupNorm(2, channels, channels, 1e-5)} },
 		"batch_norm": func() []float { return []float{x.BatchNorm(running, true, 0.1, 1e-5)} },
 		"silu":       func() []float { return []float{x.Silu()} },
-		"mse":        func() []float { return []float{x.MSE(x)} },
+		"bce":        func() []float { return []float{x.BCEWithLogits(x)} },
+		"transposed": func() []float {
+			return []float{x.ConvTranspose2d(Ones(cpu, 4, 2, 3, 3), Ones(cpu, 2), Window{})}
+		},
+		"mse": func() []float { return []float{x.MSE(x)} },
 		"attention": func() []float {
 			return []float{sequence.ScaledDotProductAttention(sequence, sequence, CausalMask(cpu, 8))}
 		},

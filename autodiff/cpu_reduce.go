@@ -214,13 +214,13 @@ func crossEntropyGradOf[T kernel.Float](k *call) error {
 	kernel.Softmax(k.t, z, elements[T](x), rows, classes, 1)
 	scale := elements[T](k.in[2])[0] / T(rows)
 	label, others := T(smoothing-1), T(smoothing/float64(classes))
+	sub, mul := kernel.Sub[T](), kernel.Mul[T]()
 	k.t.For(rows, 2*classes, 1, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row := z[r*classes:][:classes]
 			row[at(r)] += label
-			for i, v := range row {
-				row[i] = (v - others) * scale
-			}
+			sub.VS(row, row, others)
+			mul.VS(row, row, scale)
 		}
 	})
 	return nil

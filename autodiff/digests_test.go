@@ -32,7 +32,7 @@ func TestSameBitsOnEveryMachine(t *testing.T) {
 				text += fmt.Sprintln(c.name, loss, gradients)
 			}
 			return text
-		}, "f13b44ca7a7310aecfdec7d72a2674b8c7fa334c49b2d0dd52f40152b0166050"},
+		}, "ca8261791411692313c709528b4be1c11d7a692261db4fd1b377ccbab569fa52"},
 		{"graphs", func() string {
 			text := ""
 			for seed := range uint64(20) {

@@ -31,7 +31,7 @@
 //	h := x.Conv2d(w, b, autodiff.Window{}).GroupNorm(4, gain, shift, 1e-5).Silu()
 //	h = h.Interpolate(64, 64, autodiff.SampleMode{})
 //
-// Attention, LSTM and GRU, LayerNorm and RMSNorm, pooling, Embedding and Dropout are others. What differs
+// Attention, LSTM and GRU, ConvTranspose2d, LayerNorm and RMSNorm, pooling, Embedding and Dropout are others. What differs
 // between training and serving, such as Dropout, is an argument of the network. BatchNorm has one for it; its
 // running statistics are a Buffer of Params, which is saved with the parameters, and which no optimizer changes.
 //

@@ -32,8 +32,8 @@ func newEngine(inner Backend, s Strategy) *engine {
 // absentEngine is the engine of an Autodiff that New did not make.
 var absentEngine = newEngine(nil, nil)
 
-// made returns e, or what says that there is none.
-func (e *engine) made() *engine {
+// orAbsent returns e, or what says that there is none.
+func (e *engine) orAbsent() *engine {
 	if e == nil {
 		return absentEngine
 	}
@@ -41,10 +41,10 @@ func (e *engine) made() *engine {
 }
 
 // Name returns "autodiff" and the inner backend's name.
-func (e *engine) Name() string { return "autodiff(" + e.made().inner.Name() + ")" }
+func (e *engine) Name() string { return "autodiff(" + e.orAbsent().inner.Name() + ")" }
 
 // Device returns the inner backend's.
-func (e *engine) Device() tensor.Device { return e.made().inner.Device() }
+func (e *engine) Device() tensor.Device { return e.orAbsent().inner.Device() }
 
 // Owns reports whether v is a float tensor of this backend, or any other
 // tensor of the inner one.
@@ -52,12 +52,12 @@ func (e *engine) Owns(v Value) bool {
 	if x, ok := v.(*variable); ok {
 		return x.e == e
 	}
-	return e.made().inner.Owns(v)
+	return e.orAbsent().inner.Owns(v)
 }
 
 // FromView copies a tensor from host memory, untracked.
 func (e *engine) FromView(v tensor.View) (Value, error) {
-	inner, err := e.made().inner.FromView(v)
+	inner, err := e.orAbsent().inner.FromView(v)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (e *engine) letGo(in ...Value) {
 
 // View shows a tensor in host memory. What has been seen is not set aside.
 func (e *engine) View(v Value) (tensor.View, error) {
-	e = e.made()
+	e = e.orAbsent()
 	inner, err := e.hold(v)
 	if err != nil {
 		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
@@ -121,7 +121,7 @@ func (e *engine) View(v Value) (tensor.View, error) {
 // Run applies an operation on the inner backend, and records it if an input
 // is tracked.
 func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
-	e = e.made()
+	e = e.orAbsent()
 	var few [4]Value
 	inner := append(few[:0], in...)
 	tracked := false

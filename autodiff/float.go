@@ -197,6 +197,9 @@ func (x Float[B]) Erf() Float[B] { return x.op1(OpErf) }
 // Gelu returns x * (1 + erf(x/sqrt(2))) / 2, not its approximation by tanh.
 func (x Float[B]) Gelu() Float[B] { return x.op1(OpGelu) }
 
+// Softplus returns log(1 + exp(x)), without overflow.
+func (x Float[B]) Softplus() Float[B] { return x.op1(OpSoftplus) }
+
 // Floor rounds down; its gradient is 0.
 func (x Float[B]) Floor() Float[B] { return x.op1(OpFloor) }
 

@@ -1,6 +1,10 @@
 package autodiff
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"math"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // temporaries are what a layer makes on the way to its results. They are released at its end, so that their memory is
 // used again: a graph holds what it needs of them.
@@ -43,6 +47,9 @@ func (x Float[B]) Dropout(p float64, seed uint64) Float[B] {
 	return x.MaskFill(gone, 0)
 }
 
+// maxSide bounds an axis that Interpolate makes: no memory has more elements.
+const maxSide = min(maxElements, math.MaxInt>>8)
+
 // Interpolate scales the images x [n, c, h, w] to height and width h and w: bilinear, or nearest. A
 // nearest pixel is floor(i * from / to), as PyTorch's nearest is; a bilinear one lies between pixels
 // whose centres are half a pixel inside of the edges, or on them with AlignCorners.
@@ -52,8 +59,8 @@ func (x Float[B]) Interpolate(h, w int, m SampleMode) Float[B] {
 		return x
 	case x.Rank() != 4 || x.extent(2) < 1 || x.extent(3) < 1:
 		return Float[B]{failed(x.be, "interpolate: x is %v; want [n, c, h, w], with a pixel at least", x)}
-	case h < 1 || w < 1:
-		return Float[B]{failed(x.be, "interpolate: the size is %d by %d; want 1 by 1 at least", h, w)}
+	case min(h, w) < 1 || max(h, w) > maxSide:
+		return Float[B]{failed(x.be, "interpolate: the size is %d by %d; want 1 by 1 at least, and at most %d along an axis", h, w, maxSide)}
 	case m.Padding != "":
 		return Float[B]{failed(x.be, "interpolate: the padding is %q; want none, since no pixel lies outside", m.Padding)}
 	}

@@ -30,6 +30,44 @@ func (x Float[B]) Conv2d(weight, bias Float[B], w Window) Float[B] {
 	return Float[B]{x.run(OpConv2d, &Attr{Window: w}, weight.Tensor, bias.Tensor)}
 }
 
+// ConvTranspose2d lets each pixel of the images x [n, c, h, w] add the weight [c, o/groups, kh, kw] times itself to a
+// window of the result, and adds the bias [o] if it is present: the input's gradient of a Conv2d with this weight. The
+// window's Stride scales the images; its OutputPad says which of the sizes that a Conv2d would bring to x's it is.
+func (x Float[B]) ConvTranspose2d(weight, bias Float[B], w Window) Float[B] {
+	if x.Err() != nil {
+		return x
+	}
+	if err := weight.Err(); err != nil {
+		return Float[B]{failed(x.be, "conv_transpose2d: the weight: %w", err)}
+	}
+	w.Kernel = [2]int{}
+	if err := w.complete(); err != nil {
+		return Float[B]{failed(x.be, "conv_transpose2d: %w", err)}
+	}
+	if x.Rank() != 4 || weight.Rank() != 4 || x.extent(1) != weight.extent(0) {
+		return Float[B]{failed(x.be, "conv_transpose2d: x is %v and the weight %v; want [n, c, h, w] and [c, o/groups, kh, kw]", x, weight)}
+	}
+	out := weight.extent(1) * w.Groups
+	if bias.Err() == nil && (bias.Rank() != 1 || bias.extent(0) != out) {
+		return Float[B]{failed(x.be, "conv_transpose2d: the bias is %v; want shape [%d]", bias, out)}
+	}
+	size := [2]int{}
+	for i := range size {
+		if w.OutputPad[i] < 0 || w.OutputPad[i] >= w.Stride[i] {
+			return Float[B]{failed(x.be, "conv_transpose2d: OutputPad is %v; want 0 or more, and less than the strides %v", w.OutputPad, w.Stride)}
+		}
+		size[i] = (x.extent(2+i)-1)*w.Stride[i] - 2*w.Pad[i] + w.Dilation[i]*(weight.extent(2+i)-1) + w.OutputPad[i] + 1
+	}
+	if size[0] < 1 || size[1] < 1 {
+		return Float[B]{failed(x.be, "conv_transpose2d: x is %v, the weight %v and the padding %v; want less padding: the result would be %d by %d", x, weight, w.Pad, size[0], size[1])}
+	}
+	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
+		shape := []int64{int64(x.extent(0)), int64(out), int64(size[0]), int64(size[1])}
+		y := Float[B]{x.run(OpConv2dDX, &Attr{Window: w, Shape: shape}, weight.Tensor)}
+		return y.intoScaled(Float[B]{}, bias.perChannel(4))
+	})
+}
+
 // MaxPool2d takes the largest element of every window over the last two
 // dimensions: the first of equals, which alone gets the gradient.
 func (x Float[B]) MaxPool2d(w Window) Float[B] {
@@ -48,6 +86,14 @@ func (x Float[B]) AvgPool2d(w Window) Float[B] {
 // weight 1 - s, and s is spread over all classes.
 func (x Float[B]) CrossEntropy(labels Int[B], smoothing float64) Float[B] {
 	return Float[B]{x.run(OpCrossEntropy, &Attr{Floats: [6]float64{smoothing}}, labels.Tensor)}
+}
+
+// BCEWithLogits is the mean of the binary cross entropies of the sigmoid of x and a target, from 0 to 1, of its shape:
+// the loss of a network that says yes or no of each element, such as a pixel.
+func (x Float[B]) BCEWithLogits(target Float[B]) Float[B] {
+	each := x.op2(OpBCEWithLogits, target)
+	defer each.Release()
+	return each.Mean()
 }
 
 // MSE is the mean of the squared differences.

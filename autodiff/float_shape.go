@@ -49,13 +49,19 @@ func (x Float[B]) SliceStep(axis, lo, hi, step int) Float[B] {
 	return Float[B]{x.slice(axis, lo, hi, step)}
 }
 
+// maxParts is how many tensors Chunk makes at most.
+const maxParts = 1 << 24
+
 // Chunk cuts an axis into n equal parts, such as the gates of a recurrent cell.
 func (x Float[B]) Chunk(axis, n int) []Float[B] {
 	extent := x.extent(axis)
-	if x.Err() == nil && (n < 1 || extent%n != 0) {
-		x = Float[B]{failed(x.be, "chunk: %d parts of axis %d of %v; want a number that its extent is a multiple of", n, axis, x)}
+	if x.Err() == nil && (n < 1 || n > maxParts || extent%n != 0) {
+		x = Float[B]{failed(x.be, "chunk: %d parts of axis %d of %v; want a number that its extent is a multiple of, at most %d", n, axis, x, maxParts)}
 	}
-	parts := make([]Float[B], max(n, 1))
+	if n < 1 || n > maxParts {
+		n = 1
+	}
+	parts := make([]Float[B], n)
 	each := extent / len(parts)
 	for i := range parts {
 		parts[i] = x.Slice(axis, i*each, (i+1)*each)

@@ -47,6 +47,7 @@ const (
 	OpRelu
 	OpErf
 	OpGelu
+	OpSoftplus
 	OpFloor
 	OpCeil
 	OpRound
@@ -105,6 +106,13 @@ const (
 	OpAvgPoolPut       // (gradient); Window, Shape
 	OpCrossEntropy     // (logits, labels); Floats[0] is the smoothing
 	OpCrossEntropyGrad // (logits, labels, gradient)
+	OpBCEWithLogits    // (logits, target), of each element
+	OpLSTMGates        // (gates): the sigmoids and the tanh
+	OpLSTMGatesGrad    // (gradient, what they are)
+	OpLSTMCell         // (gates, c), to the next c
+	OpLSTMCellGrad     // (gradient, gates, c), to two gradients
+	OpLSTMHidden       // (gates, c), to h
+	OpLSTMHiddenGrad   // (gradient, gates, c), to two gradients
 	// The plans of this project.
 	OpEmbedding            // (weight, indices)
 	OpEmbeddingBackward    // (gradient, indices); Shape is the weight's

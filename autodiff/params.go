@@ -43,6 +43,10 @@ func (p *Params[B]) Backend() B { return p.be }
 // Names returns the names, in order.
 func (p *Params[B]) Names() []string { return slices.Clone(p.names) }
 
+// Waiting returns the names that Load has read and nobody has asked for, in order. What is left when a network is made
+// is misspelt, or another network's.
+func (p *Params[B]) Waiting() []string { return slices.Sorted(maps.Keys(p.loaded)) }
+
 // Get returns a parameter, and whether there is one of the name.
 func (p *Params[B]) Get(name string) (Float[B], bool) {
 	x, ok := p.byName[name]
@@ -53,12 +57,16 @@ func (p *Params[B]) Get(name string) (Float[B], bool) {
 // that shares a parameter uses it, rather than adding it under another name, where it
 // would be stepped once more.
 func (p *Params[B]) Add(name string, x Float[B]) Float[B] {
-	return p.get(name, x.Shape(), func(uint64) Float[B] { return x })
+	return p.get(name, x.Shape(), false, func(uint64) Float[B] { return x })
 }
 
 // Full makes an f32 parameter of equal elements.
 func (p *Params[B]) Full(name string, v float64, shape ...int) Float[B] {
-	return p.get(name, shape, func(uint64) Float[B] { return Full(p.be, v, shape...) })
+	return p.full(name, v, shape, false)
+}
+
+func (p *Params[B]) full(name string, v float64, shape []int, buffer bool) Float[B] {
+	return p.get(name, shape, buffer, func(uint64) Float[B] { return Full(p.be, v, shape...) })
 }
 
 // Zeros makes an f32 parameter of zeros.
@@ -66,24 +74,18 @@ func (p *Params[B]) Zeros(name string, shape ...int) Float[B] { return p.Full(na
 
 // Normal makes a normally distributed f32 parameter around 0.
 func (p *Params[B]) Normal(name string, std float64, shape ...int) Float[B] {
-	return p.get(name, shape, func(seed uint64) Float[B] { return Normal(p.be, seed, 0, std, shape...) })
+	return p.get(name, shape, false, func(seed uint64) Float[B] { return Normal(p.be, seed, 0, std, shape...) })
 }
 
 // Uniform makes an f32 parameter of numbers in [-bound, bound).
 func (p *Params[B]) Uniform(name string, bound float64, shape ...int) Float[B] {
-	return p.get(name, shape, func(seed uint64) Float[B] { return Uniform(p.be, seed, -bound, bound, shape...) })
+	return p.get(name, shape, false, func(seed uint64) Float[B] { return Uniform(p.be, seed, -bound, bound, shape...) })
 }
 
 // Buffer makes an f32 tensor of equal elements that is saved and loaded as the parameters are, but has no
 // gradient: what a layer remembers, such as running statistics.
 func (p *Params[B]) Buffer(name string, v float64, shape ...int) Float[B] {
-	if _, ok := p.byName[name]; !ok {
-		if p.buffers == nil { // the zero value
-			p.buffers = map[string]bool{}
-		}
-		p.buffers[name] = true
-	}
-	return p.Full(name, v, shape...)
+	return p.full(name, v, shape, true)
 }
 
 // Linear makes the weight [out, in] and the bias [out] of a fully connected
@@ -98,6 +100,13 @@ func (p *Params[B]) Linear(name string, in, out int) (weight, bias Float[B]) {
 func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float[B]) {
 	bound := boundOf(in * kernel * kernel)
 	return p.Uniform(name+".weight", bound, out, in, kernel, kernel), p.Uniform(name+".bias", bound, out)
+}
+
+// ConvTranspose2d makes the weight [in, out, kernel, kernel] and the bias [out] of a transposed convolution,
+// uniform within 1/sqrt(out*kernel*kernel), as PyTorch's are.
+func (p *Params[B]) ConvTranspose2d(name string, in, out, kernel int) (weight, bias Float[B]) {
+	bound := boundOf(out * kernel * kernel)
+	return p.Uniform(name+".weight", bound, in, out, kernel, kernel), p.Uniform(name+".bias", bound, out)
 }
 
 // Norm makes the weight [n], of ones, and the bias [n], of zeros, of a normalisation.
@@ -143,12 +152,24 @@ func (p *Params[B]) Attention(name string, d int) Attention[B] {
 // boundOf returns the bound of a layer's parameters: 1, not an infinity, where nothing goes in.
 func boundOf(in int) float64 { return 1 / math.Sqrt(float64(max(in, 1))) }
 
-func (p *Params[B]) get(name string, shape []int, make func(seed uint64) Float[B]) Float[B] {
+func (p *Params[B]) get(name string, shape []int, buffer bool, make func(seed uint64) Float[B]) Float[B] {
 	if x, ok := p.byName[name]; ok {
-		if x.Err() == nil && !slices.Equal(x.Shape(), shape) {
+		switch {
+		case x.Err() != nil:
+			return x
+		case buffer != p.buffers[name]:
+			kinds := map[bool]string{false: "parameter", true: "buffer"}
+			return Float[B]{failed(p.be, "%q is a %s; a %s was asked for: want another name", name, kinds[!buffer], kinds[buffer])}
+		case !slices.Equal(x.Shape(), shape):
 			return Float[B]{failed(p.be, "the parameter %q is %v; shape %v was asked for", name, x, shape)}
 		}
 		return x
+	}
+	if buffer {
+		if p.buffers == nil { // the zero value
+			p.buffers = map[string]bool{}
+		}
+		p.buffers[name] = true
 	}
 	var x Float[B]
 	if isNil(p.be) {
@@ -200,7 +221,7 @@ func (p *Params[B]) Save(path string) error {
 // Load reads parameters from a safetensors file: those that exist change in
 // place, and others have the file's elements when they are asked for. Where a
 // parameter is not in the file, or has another type or shape there, nothing
-// changes and Load returns an error.
+// changes and Load returns an error. See Waiting for what is in the file only.
 func (p *Params[B]) Load(path string) error {
 	left, err := loadByName(path)
 	if err != nil {

@@ -18,18 +18,30 @@ func (x Float[B]) LSTM(p Recurrent[B], h, c Float[B]) (y, lastH, lastC Float[B])
 	keep := made.add
 	for i, in := range steps {
 		keep(in)
-		gate := keep(in.Add(keep(h.Linear(p.HiddenWeight, p.HiddenBias)))).Chunk(-1, 4)
-		made = append(made, gate...)
-		old := keep(keep(gate[1].Sigmoid()).Mul(c))
+		gates := keep(Float[B]{keep(in.Add(keep(h.Linear(p.HiddenWeight, p.HiddenBias)))).run(OpLSTMGates, nil)})
 		if i > 0 {
 			keep(c)
 		}
-		c = old.Add(keep(keep(gate[0].Sigmoid()).Mul(keep(gate[2].Tanh()))))
-		h = keep(gate[3].Sigmoid()).Mul(keep(c.Tanh()))
+		h, c = gates.cell(c)
 		steps[i] = h
 		made.release()
 	}
 	return stacked(steps), h, c
+}
+
+// cell returns the next h and c of an LSTM, given its gates. Types of 16 bits round after each step.
+func (x Float[B]) cell(c Float[B]) (h, next Float[B]) {
+	if x.DType().Size() != 2 {
+		next = Float[B]{x.run(OpLSTMCell, nil, c.Tensor)}
+		return Float[B]{x.run(OpLSTMHidden, nil, next.Tensor)}, next
+	}
+	var made temporaries[B]
+	defer made.release()
+	keep := made.add
+	gate := x.Chunk(-1, 4)
+	made = append(made, gate...)
+	next = keep(gate[1].Mul(c)).Add(keep(gate[0].Mul(gate[2])))
+	return gate[3].Mul(keep(next.Tanh())), next
 }
 
 // GRU goes through the sequence x [l, ..., in] from the state h [..., hidden], which is zeros where it is
@@ -101,16 +113,18 @@ func (x Float[B]) sequence(name string, gates int, p Recurrent[B], states ...*Fl
 	return all.unbind(nil)
 }
 
-// unbind appends the parts of the first axis, one by one. They are cut in halves, and those again: where a gradient is
+// unbind appends the parts of the first axis, one by one. It is cut in 16, and those again: where a gradient is
 // differentiated, that of a cut has the size of what was cut, so that l cuts of the whole would take l*l steps.
 func (x Float[B]) unbind(parts []Float[B]) []Float[B] {
 	n := x.extent(0)
 	if n <= 1 {
 		return append(parts, x.Squeeze(0))
 	}
-	for _, half := range []Float[B]{x.Slice(0, 0, n/2), x.Slice(0, n/2, n)} {
-		parts = half.unbind(parts)
-		half.Release()
+	pieces := min(n, 16)
+	for i := range pieces {
+		piece := x.Slice(0, i*n/pieces, (i+1)*n/pieces)
+		parts = piece.unbind(parts)
+		piece.Release()
 	}
 	return parts
 }

@@ -56,17 +56,18 @@ var rules = [opCount]rule{
 		grad(in0, func(c *ctx) dyn { return c.g.MaskFill(c.condition(0).Not(), 0) }),
 		grad(in0, func(c *ctx) dyn { return c.g.MaskFill(c.condition(0), 0) })),
 
-	OpNeg:     perInput(grad(0, func(c *ctx) dyn { return c.g.Neg() })),
-	OpAbs:     perInput(grad(in0, func(c *ctx) dyn { return c.g.Mul(c.in(0).Sign()) })),
-	OpSign:    perInput(zero(0)),
-	OpExp:     perInput(grad(output, func(c *ctx) dyn { return c.g.Mul(c.out()) })),
-	OpLog:     perInput(grad(in0, func(c *ctx) dyn { return c.g.Div(c.in(0)) })),
-	OpLog1p:   perInput(grad(in0, func(c *ctx) dyn { return c.g.Div(c.in(0).AddScalar(1)) })),
-	OpSqrt:    perInput(grad(output, func(c *ctx) dyn { return c.g.Div(c.out().MulScalar(2)) })),
-	OpTanh:    perInput(fused(OpTanhGrad, output)),
-	OpSigmoid: perInput(fused(OpSigmoidGrad, output)),
-	OpRelu:    perInput(fused(OpReluGrad, output)),
-	OpGelu:    perInput(fused(OpGeluGrad, in0)),
+	OpNeg:      perInput(grad(0, func(c *ctx) dyn { return c.g.Neg() })),
+	OpAbs:      perInput(grad(in0, func(c *ctx) dyn { return c.g.Mul(c.in(0).Sign()) })),
+	OpSign:     perInput(zero(0)),
+	OpExp:      perInput(grad(output, func(c *ctx) dyn { return c.g.Mul(c.out()) })),
+	OpLog:      perInput(grad(in0, func(c *ctx) dyn { return c.g.Div(c.in(0)) })),
+	OpLog1p:    perInput(grad(in0, func(c *ctx) dyn { return c.g.Div(c.in(0).AddScalar(1)) })),
+	OpSqrt:     perInput(grad(output, func(c *ctx) dyn { return c.g.Div(c.out().MulScalar(2)) })),
+	OpTanh:     perInput(fused(OpTanhGrad, output)),
+	OpSigmoid:  perInput(fused(OpSigmoidGrad, output)),
+	OpRelu:     perInput(fused(OpReluGrad, output)),
+	OpGelu:     perInput(fused(OpGeluGrad, in0)),
+	OpSoftplus: perInput(grad(in0, func(c *ctx) dyn { return c.g.Mul(c.in(0).Sigmoid()) })),
 	OpErf: perInput(grad(in0, func(c *ctx) dyn {
 		return c.g.Mul(c.in(0).PowScalar(2).Neg().Exp().MulScalar(2 / math.SqrtPi))
 	})),
@@ -171,6 +172,12 @@ var rules = [opCount]rule{
 		return dyn{c.in(0).run(OpCrossEntropyGrad, c.at, c.tensor(1), c.g.Tensor)}
 	}), none),
 	OpCrossEntropyGrad: perInput(grad(in0|in2, crossEntropyCurve), none, grad(in0|in1, crossEntropyError)),
+	OpBCEWithLogits: perInput(
+		grad(in0|in1, func(c *ctx) dyn { return c.g.Mul(c.in(0).Sigmoid().Sub(c.in(1))) }),
+		grad(in0, func(c *ctx) dyn { return c.g.Mul(c.in(0)).Neg() })),
+	OpLSTMGates:  perInput(grad(output, lstmGatesGrad)),
+	OpLSTMCell:   {all: lstmStateGrad(OpLSTMCellGrad, lstmCellSteps), use: in0 | in1},
+	OpLSTMHidden: {all: lstmStateGrad(OpLSTMHiddenGrad, lstmHiddenSteps), use: in0 | in1},
 
 	OpEmbedding: perInput(grad(in1, func(c *ctx) dyn {
 		return c.shaped(OpEmbeddingBackward, 0, c.g, c.tensor(1))

@@ -226,7 +226,7 @@ func floatsOf(all [3]Tensor[Backend]) []dyn { return []dyn{{all[0]}, {all[1]}, {
 // be differentiated, from one each.
 func gridSampleGrad(c *ctx) []dyn {
 	x, grid := c.tensor(0), c.tensor(1)
-	if nodeOf(c.g.v) == nil && nodeOf(x.v) == nil && nodeOf(grid.v) == nil {
+	if c.once(x, grid) {
 		return floatsOf(c.g.runAll(OpGridSampleBackward, c.skipping(), x, grid))
 	}
 	grads := make([]dyn, 2)

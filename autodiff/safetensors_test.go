@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -88,12 +93,45 @@ func TestUnwritableSafetensors(t *testing.T) {
 		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{2}, Strides: []int64{}}},
 		{"a", tensor.View{Data: one.Data, DType: tensor.F64, Shape: []int64{1 << 61}}},
 		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{3}, High: one.High}},
+		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{2}, Device: tensor.Device{Kind: tensor.CUDA}}},
 	} {
 		var b bytes.Buffer
 		require.Error(t, WriteSafetensors(&b, []NamedView{bad}, nil), "%v", bad.View)
 		require.Zero(t, b.Len())
 	}
-	require.ErrorContains(t, WriteSafetensors(new(bytes.Buffer), nil, map[string]string{"k": "\xff"}), "not UTF-8")
+	for key, value := range map[string]string{"k": "\xff", "\xff": "v"} {
+		require.ErrorContains(t, WriteSafetensors(new(bytes.Buffer), nil, map[string]string{key: value}), "not UTF-8")
+	}
+}
+
+// full is a file on a disk that has room for so many bytes.
+type full int
+
+func (f *full) Write(p []byte) (int, error) {
+	if len(p) > int(*f) {
+		return 0, io.ErrShortWrite
+	}
+	*f -= full(len(p))
+	return len(p), nil
+}
+
+// What the reader or the writer answers reaches the caller, wherever it ends.
+func TestSafetensorsOfBrokenFiles(t *testing.T) {
+	var whole bytes.Buffer
+	one := []NamedView{{"a", tensor.Of([]float32{1, 2})}}
+	require.NoError(t, WriteSafetensors(&whole, one, nil))
+	for room := range whole.Len() {
+		f := full(room)
+		require.ErrorIs(t, WriteSafetensors(&f, one, nil), io.ErrShortWrite)
+	}
+	_, _, err := ReadSafetensors(iotest.ErrReader(io.ErrNoProgress))
+	require.ErrorIs(t, err, io.ErrNoProgress)
+	path := filepath.Join(t.TempDir(), "short")
+	require.NoError(t, os.WriteFile(path, whole.Bytes()[:9], 0o600))
+	_, _, err = LoadSafetensors(path)
+	require.ErrorContains(t, err, path+": autodiff: safetensors: 9 bytes")
+	_, _, err = LoadSafetensors(path + "er")
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // Files with bytes changed are read or refused, without a panic, and what is
@@ -159,8 +197,12 @@ func TestSafetensors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"k": "v"}, metadata)
 	require.Len(t, out, len(in))
+	slices.Reverse(out)
+	last := out[0].Name
 	require.NoError(t, WriteSafetensors(&again, out, metadata))
 	require.Equal(t, data, again.Bytes())
+	require.Equal(t, last, out[0].Name, "the caller's list")
+	require.Zero(t, binary.LittleEndian.Uint64(data)%8)
 	for _, v := range out {
 		if v.Name == "b" {
 			require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, tensor.Slice[float32](v.View))

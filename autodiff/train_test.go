@@ -240,6 +240,7 @@ func TestParams(t *testing.T) {
 		again := p.Full("gain", 5, 16)
 		require.Equal(t, list(t, net.gain), list(t, again))
 		require.ErrorContains(t, p.Zeros("gain", 3).Err(), `the parameter "gain" is f32[16]; shape [3] was asked for`)
+		require.ErrorContains(t, p.Buffer("gain", 0, 16).Err(), `"gain" is a parameter; a buffer was asked for: want another name`)
 		require.Equal(t, []string{"table", "conv.weight", "conv.bias"}, p.Names()[:3])
 		r := NewParams(ad, 1)
 		r.Zeros("unknown", 2)

@@ -71,13 +71,10 @@ func markedIf(asked bool, err error) error {
 	return err
 }
 
-// sentence is an error's text with the names that C has.
+// sentence is an error's text with the names that C has. It is one of plans: protect lets no other through.
 func sentence(err error) string {
 	_, marks := err.(marked)
-	e, ok := errors.AsType[*plans.Error](err)
-	if !ok {
-		return err.Error()
-	}
+	e, _ := errors.AsType[*plans.Error](err)
 	return e.Renamed(func(name string) string {
 		if named, ok := inC[name]; ok {
 			name = named

@@ -17,6 +17,7 @@ type ChosenSums[C Compute] struct {
 	Out    Span    // of row 0, from the first of the columns on
 	Apart  int64   // bytes from row to row
 	Width  int     // columns
+	Type   RowType // of both gradients
 	Slots  []int32 // by row: the number of its slot, from 1 on, or 0; nil where no row has one
 	Rows   []int64 // by slot
 	Late   bool    // rows get slots here, which Rows has room for: none is named more often than a chunk has terms
@@ -25,6 +26,15 @@ type ChosenSums[C Compute] struct {
 	Full   []ChosenChunk[C] // room for finished chunks
 	Seen   []uint8          // by row and column: how many terms there were, modulo ChunkSize; or nil
 }
+
+// RowType loads and stores rows of a type, of 16 bits by kernels.
+type RowType struct{ *gatherType }
+
+// RowTypes is the table of RowType.
+var RowTypes = tableOf(always(RowType{new(gatherType)}), func(isa ISA, t Types) (RowType, bool) {
+	found, ok := findType(isa, t.In[0])
+	return RowType{found}, ok
+})
 
 // ChosenChunk is the sum of a finished chunk, and whose it is.
 type ChosenChunk[C Compute] struct {
@@ -70,7 +80,7 @@ func (s *ChosenSums[C]) Add(rows []int64, terms Span, scratch *Scratch) {
 		return
 	}
 	dy := BlockOf[C](scratch, 0, len(rows))
-	Load(dy, terms)
+	loadRow(s.Type.gatherType, dy, terms)
 	if !wide && (s.Late || s.Slots == nil) {
 		s.addLate(rows, terms, dy)
 		return
@@ -177,7 +187,7 @@ func (s *ChosenSums[C]) Finish(scratch *Scratch) {
 	for slot, row := range s.Rows {
 		sums, to := s.Sums[slot*s.Width:][:s.Width], s.row(row)
 		if !s.Late {
-			Store(to, sums)
+			storeRow(s.Type.gatherType, to, sums)
 			continue
 		}
 		for i, count := range s.Counts[slot*s.Width:][:s.Width] {

@@ -101,12 +101,19 @@ func cellsFor(needs ISA, compute tensor.DType) *gatherCell {
 func (k *gridKernel) cells() *gatherCell { return cellsFor(k.needs, k.dtype.Compute()) }
 
 func typeFor(needs ISA, dtype tensor.DType) *gatherType {
-	for i := range gatherTypes {
-		if g := &gatherTypes[i]; g.needs == needs && g.dtype == dtype {
-			return g
-		}
+	if t, ok := findType(needs, dtype); ok {
+		return t
 	}
 	panic("no kernels of gathers")
+}
+
+func findType(needs ISA, dtype tensor.DType) (t *gatherType, ok bool) {
+	for i := range gatherTypes {
+		if t = &gatherTypes[i]; t.needs == needs && t.dtype == dtype {
+			return t, true
+		}
+	}
+	return nil, false
 }
 
 // planeOf returns a plane of the compute type.

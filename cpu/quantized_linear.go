@@ -9,20 +9,68 @@ type LinearTile struct {
 	XScale, WScale, Bias Span
 	Y                    Rows
 	M0, M1, N0, N1, K    int64
+	Panels               LinearPanels
 	Scratch              *Scratch
 }
+
+// LinearPanels are the first Rows of x, packed for kernels.
+type LinearPanels struct {
+	P    unsafe.Pointer
+	Rows int64
+}
+
+// LinearLayer computes a tile. Where Pack is there, it packs the rows of a tile first, or those that RowsPacked names.
+type LinearLayer struct {
+	Run, Pack func(*LinearTile)
+}
+
+// LinearPanel is how many rows a panel has at most.
+const LinearPanel = 32
+
+// panelRows returns how many rows the first panel of so many has room for, or 0 if none is worth one.
+func panelRows(rows int64) int64 {
+	switch {
+	case rows >= 27:
+		return LinearPanel
+	case rows >= 13:
+		return 16
+	case rows >= 7:
+		return 8
+	}
+	return 0
+}
+
+// RowsPacked returns how many of m rows are packed for a product with n rows of k codes, and where they fit.
+func RowsPacked(m, n, k int64) (rows, bytes int64) {
+	if k == 0 || k > maxInt32Depth || n < linearPanelColumns {
+		return 0, 0
+	}
+	for {
+		room := panelRows(m - rows)
+		if room == 0 || rows+room >= m {
+			return min(rows+room, m), panelAt(rows+room, k)
+		}
+		rows += room
+	}
+}
+
+// panelAt is where the panel begins whose first row has this number.
+func panelAt(row, k int64) int64 { return row * (16 + roundUp(k, 16)) }
 
 // maxInt32Depth products of two bytes always sum up within 32 bits.
 const maxInt32Depth = 65536
 
 // QuantizedLinear computes y[m,n] = float(acc) * (sx[m] * sw[n]) + bias[n],
 // where acc = sum over k of x[m,k] * weight[n,k] is an exact integer.
-var QuantizedLinear = append(linearRows, Row[func(*LinearTile)]{
-	"go", Go, byCompute(quantizedLinearGo[float32], quantizedLinearGo[float64]),
-})
+var QuantizedLinear = append(linearRows, Row[LinearLayer]{"go", Go, func(t Types) (LinearLayer, bool) {
+	run, ok := byCompute(quantizedLinearGo[float32], quantizedLinearGo[float64])(t)
+	return LinearLayer{Run: run}, ok
+}})
 
 // LinearColumns bounds the columns of a tile: their weights stay in cache.
 const LinearColumns = 64
+
+const linearPanelColumns = 8 // what kernels take multiples of
 
 func quantizedLinearGo[C Compute](t *LinearTile) {
 	acc := t.Scratch.Ints(0, int(t.N1-t.N0))
@@ -54,13 +102,12 @@ func newScaled[C Compute](t *LinearTile) scaled[C] {
 // storeScaled writes the outputs of row m.
 func storeScaled[C Compute](s scaled[C], m int64, acc []int64) {
 	Load(s.sx, s.XScale.At(m))
-	scaleSums(s, s.y, 0, acc)
+	scaleSums(s, s.sx[0], s.y, 0, acc)
 	Store(s.Y.Row(m, s.N0), s.y[:len(acc)])
 }
 
 // scaleSums makes y of sums, from column first on.
-func scaleSums[C Compute, I int32 | int64](s scaled[C], y []C, first int, acc []I) {
-	sx := s.sx[0]
+func scaleSums[C Compute, I int32 | int64](s scaled[C], sx C, y []C, first int, acc []I) {
 	for i := first; i < len(acc); i++ {
 		y[i] = fromInt[C](int64(acc[i])) * C(sx*s.sw[i])
 	}

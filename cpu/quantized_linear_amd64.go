@@ -7,25 +7,28 @@ import (
 )
 
 // The rows of QuantizedLinear before the definition.
-var linearRows = []Row[func(*LinearTile)]{
-	{"avx512vnni", AVX512, func(t Types) (func(*LinearTile), bool) {
+var linearRows = []Row[LinearLayer]{
+	{"avx512vnni", AVX512, func(t Types) (LinearLayer, bool) {
 		f, _ := byCompute(linearTiles[float32], linearTiles[float64])(t)
-		return func(tile *LinearTile) { f(tile, &vnni) }, cpu.X86.HasAVX512VNNI
+		return LinearLayer{func(tile *LinearTile) { f(tile, &vnni) }, packPanels}, cpu.X86.HasAVX512VNNI
 	}},
-	{"avx2", AVX2, func(t Types) (func(*LinearTile), bool) {
+	{"avx2", AVX2, func(t Types) (LinearLayer, bool) {
 		f, _ := byCompute(linearTiles[float32], linearTiles[float64])(t)
-		return func(tile *LinearTile) { f(tile, &avx2) }, true
+		return LinearLayer{Run: func(tile *LinearTile) { f(tile, &avx2) }}, true
 	}},
 }
 
 // dotTiles computes columns, a multiple of 4, of groups of some rows of x.
 type dotTiles func(x *int8, xStride, groups int, w *int8, wStride, columns, ahead, k int, acc *int32, accStride int, correction *int32)
 
+// scaleRows makes n columns of some rows of y.
+type scaleRows func(y *float32, yStride int, acc *int32, accStride, n, rows int, xScale, wScale, bias *float32)
+
 // dotKernel has the tiles of an instruction set.
 type dotKernel struct {
 	dots    [4]dotTiles // of groups of 1 to 4 rows
 	correct func(x *int8, k int) int32
-	scale   func(y *float32, acc *int32, n int, xScale float32, wScale, bias *float32)
+	scale   scaleRows
 	step    int64 // what k is a multiple of
 }
 
@@ -37,65 +40,80 @@ var (
 const (
 	// A strip has as many rows of x as stay in the first cache, beside 4 of weight, while they meet all columns.
 	linearStripBytes = 32 << 10
-	linearStrip      = 24
+	linearStrip      = 24 // at most
 
 	linearProducts = 1 << 20 // in a call, which cannot be preempted
 )
 
 // linearTiles runs a tile in strips of rows.
 func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
-	rows, columns := t.M1-t.M0, t.N1-t.N0
+	columns := t.N1 - t.N0
 	if t.X.Stride != 1 || t.Weight.Stride != 1 || columns < 4 || t.K > maxInt32Depth || t.K < kernel.step {
 		quantizedLinearGo[C](t)
 		return
 	}
 	s := scaledBy[C]{newScaled[C](t), kernel.scale, t.Y.DType.Size() == int64(unsafe.Sizeof(C(0))) && t.Y.Contiguous()}
 	sums := linearSums{t: t, kernel: kernel, columns: columns, whole: t.K / kernel.step * kernel.step}
-	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), linearStrip*columns)
-	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[3])), linearStrip)
-	sums.ahead = int(4 * t.Weight.RowStride)
+	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), LinearPanel*columns)
+	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[4])), linearStrip)
+	sums.reads = true
 	strip := min(max(4, (linearStripBytes/t.K-4)&^3), linearStrip)
-	for m := int64(0); m < rows; m += strip {
-		n := min(strip, rows-m)
-		sums.rows(t.M0+m, n)
-		for i := range n {
-			s.store(t.M0+m+i, sums.acc[i*columns:][:columns])
+	for m := t.M0; m < t.M1; {
+		n := min(strip, t.M1-m)
+		if m < t.Panels.Rows && columns >= linearPanelColumns {
+			n = sums.panel(m)
+		} else {
+			sums.rows(m, n)
 		}
-		sums.ahead = 0
+		s.store(m, n, sums.acc)
+		sums.reads = false
+		m += n
 	}
 }
 
 // scaledBy is scaled with a kernel for float32.
 type scaledBy[C Compute] struct {
 	scaled[C]
-	kernel func(y *float32, acc *int32, n int, xScale float32, wScale, bias *float32)
+	kernel scaleRows
 	direct bool // y is written where it lies
 }
 
-// store writes the outputs of row m.
-func (s scaledBy[C]) store(m int64, acc []int32) {
-	y := s.Y.Row(m, s.N0)
+// store writes the outputs of some rows from row m on.
+func (s scaledBy[C]) store(m, rows int64, acc []int32) {
+	columns := s.N1 - s.N0
+	s.sx = BlockOf[C](s.Scratch, 0, int(rows))
+	Load(s.sx, s.XScale.At(m))
 	if s.direct {
-		s.row(m, unsafe.Slice((*C)(y.P), len(acc)), acc)
+		s.rows((*C)(s.Y.Row(m, s.N0).P), s.Y.RowStride, rows, acc)
 		return
 	}
-	s.row(m, s.y, acc)
-	Store(y, s.y[:len(acc)])
+	for i := range rows {
+		s.rows(unsafe.SliceData(s.y), 0, 1, acc[i*columns:])
+		Store(s.Y.Row(m+i, s.N0), s.y[:columns])
+		s.sx = s.sx[1:]
+	}
 }
 
-// row makes y of the sums of row m.
-func (s scaledBy[C]) row(m int64, y []C, acc []int32) {
-	Load(s.sx, s.XScale.At(m))
-	whole := 0
+// rows makes y of the sums of some rows.
+func (s scaledBy[C]) rows(y *C, yStride, rows int64, acc []int32) {
+	columns, whole := int(s.N1-s.N0), 0
 	if unsafe.Sizeof(s.sx[0]) == 4 {
-		whole = len(acc) &^ 15 // what the kernel takes
+		whole = columns &^ 15 // what the kernel takes
+	}
+	if whole > 0 {
 		bias := as32(s.bias)
 		if s.Bias.P == nil {
 			bias = nil
 		}
-		s.kernel(as32(y), unsafe.SliceData(acc), whole, *as32(s.sx), as32(s.sw), bias)
+		s.kernel((*float32)(unsafe.Pointer(y)), int(yStride), unsafe.SliceData(acc), 4*columns, whole, int(rows), as32(s.sx), as32(s.sw), bias)
 	}
-	scaleSums(s.scaled, y, whole, acc)
+	if whole == columns {
+		return
+	}
+	for i := range rows {
+		to := unsafe.Slice((*C)(unsafe.Add(unsafe.Pointer(y), i*yStride)), columns)
+		scaleSums(s.scaled, s.sx[i], to, whole, acc[int(i)*columns:][:columns])
+	}
 }
 
 func as32[C Compute](v []C) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(v))) }
@@ -106,7 +124,7 @@ type linearSums struct {
 	kernel  *dotKernel
 	columns int64
 	whole   int64   // the part of K that kernels take
-	ahead   int     // how far from columns the next ones are, where they are read for the first time
+	reads   bool    // columns for the first time
 	acc     []int32 // of the rows
 	minus   []int32 // corrections
 }
@@ -128,7 +146,7 @@ func (s *linearSums) rows(m, rows int64) {
 			column, columns := wholeOrLast(j, s.columns, 4)
 			columns = min(columns, most)
 			w := s.t.Weight.Row(s.t.N0+column, 0)
-			dots((*int8)(x.Row(m+first, 0).P), int(x.RowStride), int(count/together), (*int8)(w.P), int(s.t.Weight.RowStride), int(columns), s.ahead, int(s.whole),
+			dots((*int8)(x.Row(m+first, 0).P), int(x.RowStride), int(count/together), (*int8)(w.P), int(s.t.Weight.RowStride), int(columns), s.ahead(4), int(s.whole),
 				&s.acc[first*s.columns+column], int(4*s.columns), &s.minus[first])
 			j = column + columns
 		}
@@ -143,6 +161,14 @@ func (s *linearSums) rows(m, rows int64) {
 			s.acc[i*s.columns+j] += dot32(rest, s.t.Weight.Row(s.t.N0+j, s.whole), s.t.K-s.whole)
 		}
 	}
+}
+
+// ahead is how many bytes later than columns so many more begin, where they are asked for in advance.
+func (s *linearSums) ahead(columns int64) int {
+	if !s.reads {
+		return 0
+	}
+	return int(columns * s.t.Weight.RowStride)
 }
 
 // wholeOrLast returns the elements from at on that are whole steps, or else the last step, which

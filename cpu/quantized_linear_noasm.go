@@ -3,4 +3,4 @@
 package cpu
 
 // linearRows are the rows of QuantizedLinear before the definition: none here.
-var linearRows []Row[func(*LinearTile)]
+var linearRows []Row[LinearLayer]

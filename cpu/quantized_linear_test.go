@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"fmt"
@@ -6,21 +6,40 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 	"github.com/stretchr/testify/require"
 )
 
 // linearKernels calls f with each row of QuantizedLinear that this machine has.
-func linearKernels(f func(name string, kernel func(*LinearTile))) {
-	for _, r := range QuantizedLinear {
-		if kernel, ok := r.Pick(Types{Compute: tensor.F32}); ok && r.Needs <= Best() {
-			f(r.Name, kernel)
+func linearKernels(f func(name string, kernel func(*cpu.LinearTile))) {
+	for _, r := range cpu.QuantizedLinear {
+		if layer, ok := r.Pick(cpu.Types{Compute: tensor.F32}); ok && r.Needs <= cpu.Best() {
+			f(r.Name, layer.Run)
+			if layer.Pack != nil {
+				f(r.Name+" packed", packed(layer))
+			}
 		}
 	}
 }
 
-// linearTile is a problem of random codes, whose first are the smallest.
-func linearTile(m, k, n int64, y []float32) *LinearTile {
+// packed returns what packs the rows of a tile and then runs it.
+func packed(layer cpu.LinearLayer) func(*cpu.LinearTile) {
+	return func(t *cpu.LinearTile) {
+		rows, bytes := cpu.RowsPacked(t.M1, t.N1, t.K)
+		memory := guard(make([]byte, bytes), true)
+		t.Panels = cpu.LinearPanels{P: unsafe.Pointer(unsafe.SliceData(memory)), Rows: rows}
+		for m := int64(0); m < rows; m += cpu.LinearPanel {
+			panel := *t
+			panel.M0, panel.M1 = m, min(m+cpu.LinearPanel, t.M1)
+			layer.Pack(&panel)
+		}
+		layer.Run(t)
+	}
+}
+
+// linearTile is a problem of random codes, whose first are the smallest, beside pages that are not mapped.
+func linearTile(m, k, n int64, atTheEnd bool) *cpu.LinearTile {
 	rng := rand.New(rand.NewPCG(uint64(m), uint64(k)))
 	codes := func(size int64) []int8 {
 		c := make([]int8, size)
@@ -37,26 +56,35 @@ func linearTile(m, k, n int64, y []float32) *LinearTile {
 		}
 		return v
 	}
-	return &LinearTile{
-		X: Rows{vectorSpan(codes(m * k)), k}, Weight: Rows{vectorSpan(codes(n * k)), k}, Y: Rows{vectorSpan(y), 4 * n},
-		XScale: vectorSpan(numbers(m)), WScale: vectorSpan(numbers(n)), Bias: vectorSpan(numbers(n)),
-		M1: m, N1: n, K: k, Scratch: new(Scratch),
+	rows := func(v cpu.Span, stride int64) cpu.Rows { return cpu.Rows{Span: v, RowStride: stride} }
+	return &cpu.LinearTile{
+		X: rows(vectorSpan(codes(m*k), atTheEnd), k), Weight: rows(vectorSpan(codes(n*k), atTheEnd), k), Y: rows(vectorSpan(make([]float32, m*n), atTheEnd), 4*n),
+		XScale: vectorSpan(numbers(m), atTheEnd), WScale: vectorSpan(numbers(n), atTheEnd), Bias: vectorSpan(numbers(n), atTheEnd),
+		M1: m, N1: n, K: k, Scratch: new(cpu.Scratch),
 	}
 }
 
-func vectorSpan[T tensor.Element](v []T) Span {
-	return Span{unsafe.Pointer(unsafe.SliceData(v)), int64(unsafe.Sizeof(v[0])), tensor.Of(v).DType}
+func vectorSpan[T tensor.Element](v []T, atTheEnd bool) cpu.Span {
+	size := int64(unsafe.Sizeof(v[0]))
+	bytes := guard(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), int64(len(v))*size), atTheEnd)
+	return cpu.Span{P: unsafe.Pointer(unsafe.SliceData(bytes)), Stride: size, DType: tensor.Of(v).DType}
 }
 
 // TestQuantizedLinearRows holds every row against the definition.
 func TestQuantizedLinearRows(t *testing.T) {
-	linearKernels(func(name string, kernel func(*LinearTile)) {
-		for _, size := range [][3]int64{{1, 64, 4}, {2, 63, 5}, {3, 65, 7}, {4, 1, 4}, {5, 128, 64}, {9, 15, 9}, {6, 1000, 3}, {4, 65536, 4}, {7, 17, 33}, {64, 200, 64}} {
+	definition, _ := cpu.QuantizedLinear[len(cpu.QuantizedLinear)-1].Pick(cpu.Types{Compute: tensor.F32})
+	linearKernels(func(name string, kernel func(*cpu.LinearTile)) {
+		for _, size := range [][3]int64{{1, 64, 4}, {2, 63, 5}, {3, 65, 7}, {4, 1, 4}, {5, 128, 64}, {9, 15, 9}, {6, 1000, 3}, {4, 65536, 4}, {7, 17, 33}, {64, 200, 64}, {7, 19, 8}, {8, 127, 9}, {13, 19, 8}, {16, 3, 64}, {27, 6, 9}, {56, 77, 63}, {32, 65536, 8}, {17, 65537, 8}} {
 			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
-				want, got := make([]float32, size[0]*size[2]), make([]float32, size[0]*size[2])
-				quantizedLinearGo[float32](linearTile(size[0], size[1], size[2], want))
-				kernel(linearTile(size[0], size[1], size[2], got))
-				require.Equal(t, want, got)
+				defer releaseGuards()
+				results := func(kernel func(*cpu.LinearTile), atTheEnd bool) []float32 {
+					tile := linearTile(size[0], size[1], size[2], atTheEnd)
+					kernel(tile)
+					return unsafe.Slice((*float32)(tile.Y.P), size[0]*size[2])
+				}
+				want := results(definition.Run, false)
+				require.Equal(t, want, results(kernel, false))
+				require.Equal(t, want, results(kernel, true))
 			})
 		}
 	})
@@ -64,8 +92,8 @@ func TestQuantizedLinearRows(t *testing.T) {
 
 func BenchmarkQuantizedLinear(b *testing.B) {
 	for _, m := range []int64{1, 64, 512} {
-		tile := linearTile(m, 4096, 64, make([]float32, m*64))
-		linearKernels(func(name string, kernel func(*LinearTile)) {
+		tile := linearTile(m, 4096, 64, true)
+		linearKernels(func(name string, kernel func(*cpu.LinearTile)) {
 			b.Run(fmt.Sprint(name, m), func(b *testing.B) {
 				for b.Loop() {
 					kernel(tile)

@@ -29,6 +29,24 @@ func dotVNNIRows4(x *int8, xStride int, groups int, w *int8, wStride int, column
 //go:noescape
 func correctionVNNI(x *int8, k int) int32
 
+// dotPanel8VNNI is acc[i][j] = start[i] + sum over k of x[i][k] * (w[j][k] + 128) of a panel x, which begins with start; columns, of w,
+// are a multiple of 8. ahead is how many bytes later the next 8 columns begin, or 0.
+//
+//go:noescape
+func dotPanel8VNNI(x *int8, k int, w *int8, wStride int, columns int, ahead int, acc *int32, accStride int)
+
+// dotPanel16VNNI is acc[i][j] = start[i] + sum over k of x[i][k] * (w[j][k] + 128) of a panel x, which begins with start; columns, of w,
+// are a multiple of 8. ahead is how many bytes later the next 8 columns begin, or 0.
+//
+//go:noescape
+func dotPanel16VNNI(x *int8, k int, w *int8, wStride int, columns int, ahead int, acc *int32, accStride int)
+
+// dotPanel32VNNI is acc[i][j] = start[i] + sum over k of x[i][k] * (w[j][k] + 128) of a panel x, which begins with start; columns, of w,
+// are a multiple of 8. ahead is how many bytes later the next 8 columns begin, or 0.
+//
+//go:noescape
+func dotPanel32VNNI(x *int8, k int, w *int8, wStride int, columns int, ahead int, acc *int32, accStride int)
+
 // dotAVX2Rows1 is acc[i][j] = sum over k of x[i][k] * w[j][k] of groups of so many rows of x; k is a multiple of 16.
 // There is no correction.
 //
@@ -53,14 +71,14 @@ func dotAVX2Rows3(x *int8, xStride int, groups int, w *int8, wStride int, column
 //go:noescape
 func dotAVX2Rows4(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
-// scaleSumsAVX512 is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.
-// n is a multiple of 16.
+// scaleSumsAVX512 is y[r][i] = acc[r][i] * (xScale[r] * wScale[i]) + bias[i], without bias if that is nil.
+// n is a multiple of 16; rows lie a stride of bytes apart.
 //
 //go:noescape
-func scaleSumsAVX512(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)
+func scaleSumsAVX512(y *float32, yStride int, acc *int32, accStride int, n int, rows int, xScale *float32, wScale *float32, bias *float32)
 
-// scaleSumsAVX2 is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.
-// n is a multiple of 16.
+// scaleSumsAVX2 is y[r][i] = acc[r][i] * (xScale[r] * wScale[i]) + bias[i], without bias if that is nil.
+// n is a multiple of 16; rows lie a stride of bytes apart.
 //
 //go:noescape
-func scaleSumsAVX2(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)
+func scaleSumsAVX2(y *float32, yStride int, acc *int32, accStride int, n int, rows int, xScale *float32, wScale *float32, bias *float32)

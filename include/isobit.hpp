@@ -83,8 +83,7 @@ template <class Function, class... Args> void call(Function function, Args... ar
 // another thread sets may make it longer between two calls.
 template <class Function, class... Args> std::string text(Function function, Args... args) {
   std::string result;
-  size_t needed = 0;
-  call(function, args..., static_cast<char *>(nullptr), size_t{0}, &needed);
+  size_t needed = 0; // not known yet: the first call says it
   char err[1024];
   isobit_status status;
   do {
@@ -267,17 +266,12 @@ public:
   explicit Plan(const std::string &problem) : Plan(problem, isobit_preference{}) {}
 
   // struct_size is filled in here.
-  Plan(const std::string &problem, isobit_preference preference) {
+  Plan(const std::string &problem, isobit_preference preference) : Plan() { // now whole: what throws destroys it
     preference.struct_size = sizeof preference;
     if (problem.find('\0') != std::string::npos)
       throw Error(ISOBIT_INVALID_PROBLEM, "isobit: a problem's text has a NUL in it");
     detail::call(isobit_plan_create, problem.c_str(), &preference, &handle_);
-    try {
-      detail::call(isobit_plan_workspace_size, handle_, &workspace_size_);
-    } catch (...) {
-      destroy();
-      throw;
-    }
+    detail::call(isobit_plan_workspace_size, handle_, &workspace_size_);
     on_cpu_ = problem.find("device=cuda") == std::string::npos;
   }
 
@@ -294,7 +288,7 @@ public:
     return cache.add(problem, std::move(plan));
   }
 
-  Plan(Plan &&other) noexcept { *this = std::move(other); }
+  Plan(Plan &&other) noexcept : Plan() { *this = std::move(other); }
   Plan &operator=(Plan &&other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(workspace_size_, other.workspace_size_);
@@ -303,7 +297,9 @@ public:
   }
   Plan(const Plan &) = delete;
   Plan &operator=(const Plan &) = delete;
-  ~Plan() { destroy(); }
+  ~Plan() {
+    if (handle_ != 0) isobit_plan_destroy(handle_, nullptr, 0);
+  }
 
   // Runs on the CPU with a workspace of the calling thread's, grown as needed.
   void run(std::initializer_list<Tensor> args) const { run(args.begin(), args.size()); }
@@ -326,6 +322,8 @@ public:
   isobit_plan handle() const { return handle_; }
 
 private:
+  Plan() = default; // none
+
   // The argument list as isobit.h takes it.
   class Pointers {
   public:
@@ -442,10 +440,6 @@ private:
 
     std::unique_ptr<Memory> memory_;
   };
-
-  void destroy() noexcept {
-    if (handle_ != 0) isobit_plan_destroy(handle_, nullptr, 0);
-  }
 
   isobit_plan handle_ = 0;
   uint64_t workspace_size_ = 0;

@@ -50,16 +50,10 @@ func (pl *plan) keepCalls(f *groupedPlan) {
 	}
 }
 
-// keepAlikeCalls has a plan keep its calls, if it writes few elements; it is for plans of whose arguments a run
-// needs nothing anew but addresses.
+// keepAlikeCalls has a plan keep its calls, if its outputs are small; it is for plans of whose arguments a run needs
+// nothing anew but addresses.
 func (pl *plan) keepAlikeCalls() {
-	elements := int64(0)
-	for i, a := range pl.problem.op.args {
-		if a.out && pl.problem.types[i] != tensor.None {
-			elements += tensor.NumElements(pl.problem.shapes[i])
-		}
-	}
-	if elements <= jobSize {
+	if pl.largestOutput() <= jobSize {
 		pl.alike = true
 		pl.calls = newCallPool()
 	}
@@ -73,22 +67,17 @@ func (c *call) noteWay(way int, jobs, cost int64) {
 	c.seen.laid, c.seen.way, c.seen.jobs, c.seen.cost = true, way, jobs, cost
 }
 
-// noteKernel notes the call of a kernel, on elements from the first on, that a run consists of.
+// noteKernel notes the one call of a kernel, on elements from the first on, that a run of so few consists of.
 func (f *groupedPlan) noteKernel(c *call, n int, a *cpu.Args) {
 	s := &c.seen
-	if !s.laid || s.jobs != 1 {
-		return
-	}
 	if s.kernel == nil {
 		s.kernel = new(cpu.Args)
 	}
 	s.elements, *s.kernel = n, *a
 	s.kernel.Repeats = true
 	for k := range s.aims {
-		s.aims[k] = nil
-		span := f.dataSpan(s.kernel, k)
-		if span.P = nil; f.address(c, k) != nil {
-			s.aims[k] = &span.P
+		if f.address(c, k) != nil { // as in all runs of the plan, or none
+			s.aims[k] = &f.dataSpan(s.kernel, k).P
 		}
 	}
 	s.forget()
@@ -186,9 +175,7 @@ func (a *seenArg) note(v *tensor.View, at place) {
 	copy(a.shape[:], v.Shape)
 	copy(a.stride[:], v.Strides)
 	start := int64(uintptr(v.Data))
-	if v.Present() {
-		a.place = place{at.begin - start, at.end - start}
-	}
+	a.place = place{at.begin - start, at.end - start}
 }
 
 // strided tells no strides, which are compact ones, from a list of none, which fits no dimension.
@@ -200,8 +187,7 @@ func strided(v *tensor.View) int {
 }
 
 func (a *seenArg) liesAs(v *tensor.View, at *place) bool {
-	if v.DType != a.dtype || !v.Present() {
-		*at = place{}
+	if v.DType != a.dtype || !v.Present() { // which has no place, as before
 		return v.DType == a.dtype
 	}
 	if len(v.Shape) != a.rank || strided(v) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {

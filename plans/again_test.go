@@ -64,27 +64,37 @@ func TestAgainFromMemory(t *testing.T) {
 
 // What is wrong with where tensors are is found in a run that lays nothing out, too.
 func TestWrongAgain(t *testing.T) {
-	problem := plans.MustParse("fake_quantize_per_channel x=f32[2,8] axis=0 qmin=-128 qmax=127")
+	again := 0
+	defer plans.SetBeforeAgain(func() { again++ })()
+	problem := plans.MustParse("fake_quantize_per_channel x=f32[2,64] axis=0 qmin=-128 qmax=127")
 	plan, err := plans.Select(0, problem, plans.Preference{Threads: 1})
 	require.NoError(t, err)
-	memory, zeros := make([]float32, 64), []int32{0, 0}
-	x, scale, y := memory[:16], []float32{1, 2}, memory[32:48]
+	memory, zeros := make([]float32, 384), []int32{0, 0}
+	scale, y := []float32{1, 2}, memory[256:384]
+	x := func() tensor.View { // rows that lie backwards
+		v := within(memory, 128, []int64{2, 64}, []int64{-64, 1})
+		v.Low, v.High = -256, 256
+		return v
+	}
 	good := func() []tensor.View {
-		return []tensor.View{tensor.Of(x, 2, 8), tensor.Of(scale), tensor.Of(zeros), tensor.Of(y, 2, 8)}
+		return []tensor.View{x(), tensor.Of(scale), tensor.Of(zeros), tensor.Of(y, 2, 64)}
 	}
 	for wrong, change := range map[string]func(v []tensor.View){
-		"overlaps":          func(v []tensor.View) { v[3] = tensor.Of(memory[8:24], 2, 8) },
-		"is 300":            func(v []tensor.View) { v[2] = tensor.Of([]int32{0, 300}) },
-		"null data":         func(v []tensor.View) { v[0].Data = nil },
-		"multiple":          func(v []tensor.View) { v[0].Data = unsafe.Add(v[0].Data, 2); v[0].High = 0 },
-		"spans bytes":       func(v []tensor.View) { v[0].High = 60 },
-		"read-only":         func(v []tensor.View) { v[3].ReadOnly = true },
-		"has shape [8, 2]":  func(v []tensor.View) { v[0] = tensor.Of(x, 8, 2) },
-		"is s8":             func(v []tensor.View) { v[3] = tensor.New(tensor.S8, 2, 8) },
-		"is missing":        func(v []tensor.View) { v[1] = tensor.View{} },
-		"has 0 strides":     func(v []tensor.View) { v[0].Strides = []int64{} },
-		"elements may over": func(v []tensor.View) { v[3].Strides = []int64{1, 1} },
-		"is on cuda:0":      func(v []tensor.View) { v[0].Device = tensor.Device{Kind: tensor.CUDA} },
+		"y overlaps x":          func(v []tensor.View) { v[3] = tensor.Of(memory[:128], 2, 64) },
+		"is 300":                func(v []tensor.View) { v[2] = tensor.Of([]int32{0, 300}) },
+		"null data":             func(v []tensor.View) { v[0].Data = nil },
+		"multiple":              func(v []tensor.View) { v[0].Data, v[0].Low, v[0].High = unsafe.Add(v[0].Data, 2), 0, 0 },
+		"which has [-256, 252)": func(v []tensor.View) { v[0].High = 252 },
+		"which has [-252, 256)": func(v []tensor.View) { v[0].Low = -252 },
+		"read-only":             func(v []tensor.View) { v[3].ReadOnly = true },
+		"x has shape [64, 2]":   func(v []tensor.View) { v[0] = tensor.Of(memory[:128], 64, 2) },
+		"y has shape [2]; wan":  func(v []tensor.View) { v[3].Shape, v[3].High = []int64{2}, 0 },
+		"y is i32[2, 64]":       func(v []tensor.View) { v[3].DType = tensor.I32 },
+		"is missing":            func(v []tensor.View) { v[1] = tensor.View{} },
+		"x has 0 strides":       func(v []tensor.View) { v[0].Strides = []int64{} },
+		"y has 0 strides":       func(v []tensor.View) { v[3].Strides = []int64{} },
+		"elements may over":     func(v []tensor.View) { v[3].Strides = []int64{1, 1} },
+		"is on cuda:0":          func(v []tensor.View) { v[0].Device = tensor.Device{Kind: tensor.CUDA} },
 	} {
 		for range 2 {
 			require.NoError(t, plan.Run(0, nil, good()))
@@ -93,7 +103,43 @@ func TestWrongAgain(t *testing.T) {
 		change(views)
 		assert.ErrorContains(t, plan.Run(0, nil, views), wrong)
 	}
+	assert.Greater(t, again, 10)
 	assert.ErrorContains(t, plan.Run(0, nil, good()[:3]), "has 3 tensors")
+}
+
+// An output that lies on an input is found after runs that copied the input first.
+func TestOverlapAfterCopies(t *testing.T) {
+	plan, err := plans.Select(0, plans.MustParse("embedding_backward grad_output=f32[4,8] indices=i64[4] grad_weight=f32[4,8]"), plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	memory, indices, workspace := make([]float32, 64), tensor.New(tensor.I64, 4), make([]byte, plan.WorkspaceSize())
+	for range 2 {
+		apart := within(memory, 0, []int64{4, 8}, []int64{16, 2})
+		require.NoError(t, plan.Run(0, workspace, []tensor.View{apart, indices, tensor.New(tensor.F32, 4, 8)}))
+	}
+	args := []tensor.View{within(memory, 0, []int64{4, 8}, nil), indices, tensor.Of(memory[16:48], 4, 8)}
+	require.ErrorContains(t, plan.Run(0, workspace, args), "grad_weight overlaps grad_output")
+}
+
+// So is what is wrong with the workspace: one that was too small was written beyond its end.
+func TestWrongWorkspaceAgain(t *testing.T) {
+	again := 0
+	defer plans.SetBeforeAgain(func() { again++ })()
+	plan, err := plans.Select(0, plans.MustParse("embedding_backward grad_output=f32[640,8] indices=i64[640] grad_weight=f32[16,8]"), plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	grad, n := tensor.New(tensor.F32, 640, 8), plan.WorkspaceSize()
+	args := []tensor.View{grad, tensor.New(tensor.I64, 640), tensor.New(tensor.F32, 16, 8)}
+	workspace := tensor.Bytes(tensor.New(tensor.I64, n/8+1))
+	for wrong, of := range map[string][]byte{
+		"bytes; want":             workspace[:n-1],
+		"multiple of 8":           workspace[4:],
+		"overlaps grad_output in": tensor.Bytes(grad),
+	} {
+		for range 2 {
+			require.NoError(t, plan.Run(0, workspace, args))
+		}
+		require.ErrorContains(t, plan.Run(0, of, args), wrong)
+	}
+	require.Greater(t, again, 3)
 }
 
 // What has no type is absent, whatever else its View holds. The second run read it as a zero point.

@@ -17,6 +17,9 @@ const (
 	chosenPerPosition  = 4        // choices for each position, at most
 	latePerPosition    = 3        // likewise, of more than lateColumns columns of 16 bits, where slots are given late
 	lateColumns        = 32       // see latePerPosition
+	largeTable         = 8        // rows for each position, from which on it is faster for more choices,
+	largePerPosition   = 10       // of f32 and f64,
+	lateLarge          = 5        // and of 16 bits, where slots are given late
 	chosenMost         = 64 << 20 // bytes of sums, or of counts, apart from the gradient
 	countedPerPosition = 32       // elements of the gradient for each position, where all are counted
 	choiceCost         = 4        // a choice takes as long to read as so many positions
@@ -44,14 +47,14 @@ type chosenSums struct {
 	chunks    int64 // and chunks of a tile
 	perColumn int64 // bytes of a column of a slot
 	perChunk  int64 // bytes
-	addJob    job   // a method value made once, so that running does not allocate
+	rowType   cpu.RowType
+	addJob    job // a method value made once, so that running does not allocate
 }
 
 // newChosenSums returns nil where it is faster to go through the positions.
 func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSums {
 	choices, hot := e.count*columns, e.positions > cpu.ChunkSize*e.rows
-	few := choices <= chosenPerPosition*e.positions || hot
-	if oneByOne || e.mode != "max" || e.accumulate || !few || max(e.rows, e.positions) > math.MaxInt32 {
+	if oneByOne || e.mode != "max" || e.accumulate || max(e.rows, e.positions) > math.MaxInt32 {
 		return nil
 	}
 	s := &chosenSums{bagBackward: e, columns: columns, byChoice: choiceCost*choices < e.positions}
@@ -62,14 +65,31 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	s.crowded = named > cpu.ChunkSize/4*e.rows
 	s.setApart(dtype, named)
 	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
+	s.rowType = pickSupport(cpu.RowTypes, typesOf(dtype))
 	s.addJob = chosenJob[float32](s)
 	if e.compute == tensor.F64 {
 		s.addJob = chosenJob[float64](s)
 	}
-	if s.slots*columns*s.perColumn > chosenMost || s.late && columns > lateColumns && choices > latePerPosition*e.positions {
+	if choices > s.mostChoices(dtype) && !hot || s.slots*columns*s.perColumn > chosenMost {
 		return nil
 	}
 	return s
+}
+
+// mostChoices returns of how many choices this is faster. Where a row of 16 bits has a slot from the start, it is
+// stored again from there.
+func (s *chosenSums) mostChoices(dtype tensor.DType) int64 {
+	switch large := s.rows >= largeTable*s.positions; {
+	case dtype != s.compute && !s.late:
+		return s.positions / 3
+	case large && s.late:
+		return lateLarge * s.positions
+	case large:
+		return largePerPosition * s.positions
+	case s.late && s.columns > lateColumns:
+		return latePerPosition * s.positions
+	}
+	return chosenPerPosition * s.positions
 }
 
 // setApart decides what lies apart from the gradient, which has the given type: counts of all its elements, or
@@ -227,7 +247,7 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 		r, b := s.choices(c), &c.rowSums
 		column := number * columnTile
 		width := min(columnTile, s.columns-column)
-		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width)}
+		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width), Type: s.rowType}
 		if len(b.order) > 0 {
 			_, sums.Slots, _ = s.lists(c)
 			sums.Rows, sums.Late = b.order, b.late

@@ -88,6 +88,9 @@ func HeldFrom(p Plan, begin, end uintptr) (fields []string) {
 	for name, v := range map[string]reflect.Value{"call": reflect.ValueOf(c).Elem(), "worker": reflect.ValueOf(w).Elem()} {
 		fields = append(fields, heldIn(name, v, begin, end)...)
 	}
+	if k := c.seen.kernel; k != nil {
+		fields = append(fields, heldIn("kernel", reflect.ValueOf(k).Elem(), begin, end)...)
+	}
 	c.plan = pl
 	putCall(c)
 	putWorker(w)

@@ -190,20 +190,20 @@ func (pl *plan) build() error {
 	if err := pl.problem.op.build(pl); err != nil {
 		return err
 	}
-	if !pl.writes() {
+	if pl.largestOutput() == 0 {
 		pl.run, pl.workspace = nil, 0
 	}
 	return nil
 }
 
-// writes reports whether there is an element to write.
-func (pl *plan) writes() bool {
-	for i, a := range pl.problem.op.args {
-		if a.out && pl.problem.types[i] != tensor.None && tensor.NumElements(pl.problem.shapes[i]) > 0 {
-			return true
+// largestOutput counts the elements of the output that has most.
+func (pl *plan) largestOutput() (elements int64) {
+	for _, i := range pl.outputs {
+		if pl.problem.types[i] != tensor.None {
+			elements = max(elements, tensor.NumElements(pl.problem.shapes[i]))
 		}
 	}
-	return false
+	return elements
 }
 
 // checkWorkspaceLimit holds what the row needs against what the preference allows.

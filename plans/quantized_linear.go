@@ -1,12 +1,16 @@
 package plans
 
 import (
+	"unsafe"
+
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
 // quantizedLinear multiplies codes of activations with codes of weights in
 // exact integers, then scales once (NUMERICS.md, section 7).
+//
+// Workspace: x, packed for the kernels.
 var quantizedLinear = op{
 	name: "quantized_linear", category: Linear,
 	doc: "A linear layer of codes: exact integer products of x and weight, scaled once, and a bias.",
@@ -37,44 +41,66 @@ var quantizedLinear = op{
 
 func buildQuantizedLinear(pl *plan) error {
 	p := &pl.problem
-	kernel, err := selectRow(pl, cpu.QuantizedLinear, cpu.Types{Compute: p.DType("y").Compute()})
+	layer, err := selectRow(pl, cpu.QuantizedLinear, cpu.Types{Compute: p.DType("y").Compute()})
 	if err != nil {
 		return err
 	}
 	pl.accumulator = tensor.I64
-	l := &linear{kernel: kernel, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0]}
+	l := &linear{LinearLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0]}
 	l.across = ceilDiv(l.n, cpu.LinearColumns)
-	l.rows = min(l.m, max(linearRows, min(l.m*l.across/linearJobs, mostLinearRows)))
-	l.job = l.tile
+	l.rows = min(l.m, max(linearRows, roundUp(min(l.m*l.across/linearJobs, mostLinearRows), cpu.LinearPanel)))
+	l.tiles, l.panels = l.runTile, l.packPanel
+	if l.Pack != nil {
+		l.packed, pl.workspace = cpu.RowsPacked(l.m, l.n, l.k)
+	}
 	pl.run = l.run
 	return nil
 }
 
 // linear is how one problem runs.
 type linear struct {
-	kernel  func(*cpu.LinearTile)
-	m, k, n int64
-	rows    int64 // of a tile
-	across  int64 // tiles
-	job     job   // tile: a method value made once, so that running does not allocate
+	cpu.LinearLayer
+	m, k, n       int64
+	rows          int64 // of a tile
+	across        int64 // tiles
+	packed        int64 // rows of x that are packed first
+	tiles, panels job   // method values made once, so that running does not allocate
 }
 
 func (l *linear) run(c *call) error {
-	c.parallel(ceilDiv(l.m, l.rows)*l.across, linearCost(l.m, l.k, l.n), l.job)
+	if l.packed > 0 {
+		c.parallel(ceilDiv(l.packed, cpu.LinearPanel), l.packed*l.k, l.panels)
+	}
+	c.parallel(ceilDiv(l.m, l.rows)*l.across, linearCost(l.m, l.k, l.n), l.tiles)
 	return nil
 }
 
-// tile computes one tile of y.
-func (l *linear) tile(c *call, w *worker, number int64) {
+// tile describes all of y.
+func (l *linear) tile(c *call, w *worker) *cpu.LinearTile {
 	x, xScale, weight, weightScale, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
 	t := &w.ownArgs().linear
 	*t = cpu.LinearTile{
 		X: rowsOf(x), Weight: rowsOf(weight), Y: rowsOf(y),
 		XScale: vectorOf(xScale), WScale: vectorOf(weightScale), Bias: vectorOf(bias),
-		M0: number / l.across * l.rows, N0: number % l.across * cpu.LinearColumns, K: l.k, Scratch: &w.scratch,
+		M1: l.m, N1: l.n, K: l.k, Scratch: &w.scratch,
+		Panels: cpu.LinearPanels{P: unsafe.Pointer(unsafe.SliceData(c.workspace)), Rows: l.packed},
 	}
+	return t
+}
+
+// packPanel packs a panel of x in the workspace.
+func (l *linear) packPanel(c *call, w *worker, number int64) {
+	t := l.tile(c, w)
+	t.M0, t.M1 = number*cpu.LinearPanel, min((number+1)*cpu.LinearPanel, l.m)
+	l.Pack(t)
+}
+
+// runTile computes one tile of y.
+func (l *linear) runTile(c *call, w *worker, number int64) {
+	t := l.tile(c, w)
+	t.M0, t.N0 = number/l.across*l.rows, number%l.across*cpu.LinearColumns
 	t.M1, t.N1 = min(t.M0+l.rows, l.m), min(t.N0+cpu.LinearColumns, l.n)
-	l.kernel(t)
+	l.Run(t)
 }
 
 // inferLinear checks the shapes of x and weight, returns them, and sets those of bias and y.

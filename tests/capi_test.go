@@ -190,13 +190,15 @@ func TestEnvironment(t *testing.T) {
 	if !strings.Contains(out, "select \"quantize_per_tensor ") || regexp.MustCompile(`select .* row=avx`).MatchString(out) {
 		t.Errorf("verbose output with only the go rows:\n%s", out)
 	}
-	line := emulated(program, "cases.txt")
-	cmd := exec.Command(line[0], line[1:]...)
-	cmd.Env = append(os.Environ(), "ISOBIT_ROWS=abacus", "ISOBIT_VERBOSE=0")
-	text, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(text), `ISOBIT_ROWS is "abacus"; want one of go, avx2, avx512`) ||
-		strings.Contains(string(text), "select ") {
-		t.Errorf("an unknown ISOBIT_ROWS gave %v:\n%s", err, text)
+	const unknown = "ISOBIT_ROWS=abacus"
+	for _, line := range [][]string{append([]string{"env", unknown}, emulated(program, "cases.txt")...), emulated(program, "cases.txt", unknown)} {
+		cmd := exec.Command(line[0], line[1:]...)
+		cmd.Env = append(os.Environ(), "ISOBIT_VERBOSE=0")
+		text, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(text), `ISOBIT_ROWS is "abacus"; want one of go, avx2, avx512`) ||
+			strings.Contains(string(text), "select ") {
+			t.Errorf("%q gave %v:\n%s", line, err, text)
+		}
 	}
 }
 

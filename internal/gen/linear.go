@@ -230,17 +230,16 @@ func dotAVX2(c *build.Context, rows int) {
 func scaleSums(c *build.Context) {
 	for _, isa := range isas {
 		name := "scaleSums" + isa.name
-		beginFunction(c, name, "func(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)",
-			name+" is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.",
-			"n is a multiple of 16.")
+		beginFunction(c, name, "func(y *float32, yStride int, acc *int32, accStride int, n int, rows int, xScale *float32, wScale *float32, bias *float32)",
+			name+" is y[r][i] = acc[r][i] * (xScale[r] * wScale[i]) + bias[i], without bias if that is nil.",
+			"n is a multiple of 16; rows lie a stride of bytes apart.")
 		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
 		y, acc, n, wScale, bias := param(c, "y"), param(c, "acc"), param(c, "n"), param(c, "wScale"), param(c, "bias")
-		scale := k.vector()
-		c.Load(c.Param("xScale"), scale.AsX())
-		k.emit("VBROADCASTSS", scale.AsX(), scale)
-		at := c.GP64()
+		xScale, rows, scale, at := param(c, "xScale"), param(c, "rows"), k.vector(), c.GP64()
+		row, loop, store, done := k.newLabel("row"), k.newLabel("block"), k.newLabel("store"), k.newLabel("done")
+		c.Label(row)
+		k.emit("VBROADCASTSS", operand.Mem{Base: xScale}, scale)
 		c.XORQ(at, at)
-		loop, store, done := k.newLabel("block"), k.newLabel("store"), k.newLabel("done")
 		c.Label(loop)
 		branch(c.CMPQ, at, n, c.JGE, done)
 		element := func(base reg.GPVirtual) operand.Mem { return operand.Mem{Base: base, Index: at, Scale: 4} }
@@ -255,6 +254,11 @@ func scaleSums(c *build.Context) {
 		c.ADDQ(operand.Imm(uint64(k.lanes)), at)
 		c.JMP(operand.LabelRef(loop))
 		c.Label(done)
+		c.ADDQ(place(c, "yStride"), y)
+		c.ADDQ(place(c, "accStride"), acc)
+		c.ADDQ(operand.Imm(4), xScale)
+		c.DECQ(rows)
+		c.JNE(operand.LabelRef(row))
 		endFunction(c)
 	}
 }

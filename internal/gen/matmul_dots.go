@@ -81,29 +81,35 @@ func (k *kernel) multiplyAdd(b, a, sum reg.VecVirtual) {
 	k.emit(k.ps("VFMADD231"), b, a, sum)
 }
 
-// leastSeen notes, of words that are bf16, the least of bits that are not 0,
-// shifted left by 1, less 1.
+// leastSeen notes, of words that are bf16, the least of bits that are not 0, shifted left by 1, less 1:
+// it holds the complement, which is the largest of their products with -2.
 type leastSeen struct {
-	c           *build.Context
-	least, ones reg.VecVirtual
+	c              *build.Context
+	most, minusTwo reg.VecVirtual
 }
 
 func newLeastSeen(c *build.Context) *leastSeen {
 	l := &leastSeen{c, c.ZMM(), c.ZMM()}
-	c.VPTERNLOGD(operand.U8(0xff), l.ones, l.ones, l.ones)
-	c.VMOVDQA32(l.ones, l.least)
+	c.VPXORD(l.most, l.most, l.most)
+	c.VPTERNLOGD(operand.U8(0xff), l.minusTwo, l.minusTwo, l.minusTwo)
+	c.VPADDW(l.minusTwo, l.minusTwo, l.minusTwo)
 	return l
 }
 
 func (l *leastSeen) see(v, spare reg.VecVirtual) {
-	l.c.VPADDW(v, v, spare)
-	l.c.VPADDW(l.ones, spare, spare)
-	l.c.VPMINUW(spare, l.least, l.least)
+	l.c.VPMULLW(l.minusTwo, v, spare)
+	l.c.VPMAXUW(spare, l.most, l.most)
+}
+
+// least returns what was noted, word by word.
+func (l *leastSeen) least() reg.VecVirtual {
+	l.c.VPTERNLOGD(operand.U8(0x55), l.most, l.most, l.most)
+	return l.most
 }
 
 // end returns it.
 func (l *leastSeen) end() {
-	c, least, half, result := l.c, l.least, l.c.YMM(), l.c.GP32()
+	c, least, half, result := l.c, l.least(), l.c.YMM(), l.c.GP32()
 	c.VEXTRACTI64X4(operand.Imm(1), least, half)
 	c.VPMINUW(half, least.AsY(), half)
 	c.VEXTRACTI128(operand.Imm(1), half, least.AsX())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -26,12 +25,17 @@ func (k *kernel) transposedSquares(panel int) int {
 	return 16 / k.lanes // more columns push each other out of the nearest cache where they are a large power of 2 long
 }
 
-// matmulTransposedEarly is the number of columns for which lines ahead are asked for at once.
-const matmulTransposedEarly = 4
-
-// matmulTransposedFar is up to how many rows squares side by side are taken from memory, too: then two at a time below
-// each other, of short rows, so that a line is not gone before all of it was read.
+// matmulTransposedFar is up to how many rows squares side by side are taken from memory, too: with AVX2 two at a time
+// below each other, of short rows, so that a line is not gone before all of it was read.
 const matmulTransposedFar = 2
+
+// matmulTransposedLag is by how many squares the second of two side by side follows the first one, with masks and for
+// so few rows, where columns are so long that they may push each other out of the nearest cache: lines that lie a
+// large power of 2 apart would do so before they are read.
+const (
+	matmulTransposedLag  = 3
+	matmulTransposedLong = 1 << 15 // bytes of a square's columns
+)
 
 // matmulTransposedMost is how many registers of 16 sums and a square may take; others transpose it.
 const matmulTransposedMost = 12
@@ -59,11 +63,14 @@ func matmulsTransposed(c *build.Context) {
 type transposed struct {
 	*kernel
 	rows, columns rows
+	behind        rows // those of a where the second square is
 	squares       int
 	sums          []value // for each row and square
 	seen          *leastSeen
 
 	next, back operand.Mem // bytes from a square to the one beside it, and from the last to the next below the first
+	lags       bool        // the second square may be some below the first,
+	lag        operand.Mem // so many
 
 	ahead           reg.GPVirtual
 	left, all, jump operand.Mem // of what is asked for in a column: what is left, all, and bytes from there to the next
@@ -75,8 +82,11 @@ func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPV
 		c := k.c
 		t := &transposed{kernel: k, squares: squares, sums: k.newSums(count, squares)}
 		k.beginChains(t.sums, y)
-		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
 		left, deep := param(c, "squares"), 1
+		if t.lags = squares > 1 && k.isa.masks && count <= matmulTransposedFar; t.lags {
+			t.fallBehind(left, a, row)
+		}
+		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
 		if !k.isa.masks && squares > 1 && count <= matmulTransposedFar {
 			deep = 2
 		}
@@ -96,9 +106,9 @@ func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPV
 		}
 		t.each(left, 1)
 		if k.dots {
-			at := operand.Mem{Base: param(c, "least")}
-			c.VPMINUW(at, t.seen.least, t.seen.least)
-			c.VMOVDQU32(t.seen.least, at)
+			at, least := operand.Mem{Base: param(c, "least")}, t.seen.least()
+			c.VPMINUW(at, least, least)
+			c.VMOVDQU32(least, at)
 		}
 		k.endChains(t.sums, y)
 	}
@@ -109,13 +119,49 @@ func (t *transposed) each(left reg.GPVirtual, deep int) {
 	c, loop, end := t.c, t.newLabel("square"), t.newLabel("end")
 	while(c, left, deep, loop, end, func() {
 		for j := range t.squares {
-			for i := range deep {
-				t.square(j, i)
-			}
+			t.inTurn(j, left, func() {
+				for i := range deep {
+					t.square(j, i)
+				}
+			})
 			t.moveOn(j, deep)
 		}
-		t.rows.moveOn(c, operand.U32(deep*t.lanes*t.compute.size))
+		for _, rows := range []rows{t.rows, t.behind} {
+			rows.moveOn(c, operand.U32(deep*t.lanes*t.compute.size))
+		}
 	})
+}
+
+// fallBehind finds out by how much the second square is behind the first, which takes as many turns more.
+func (t *transposed) fallBehind(left, a, row reg.GPVirtual) {
+	c, short, lag := t.c, t.newLabel("short"), t.c.GP64()
+	t.lag = c.AllocLocal(8)
+	c.XORQ(lag, lag)
+	branch(c.CMPQ, left, operand.U32(matmulTransposedLong/(t.lanes*t.bytes())), c.JLT, short)
+	c.MOVQ(operand.U32(matmulTransposedLag), lag)
+	c.Label(short)
+	c.MOVQ(lag, t.lag)
+	c.ADDQ(lag, left)
+	c.IMUL3Q(operand.I32(-t.lanes*t.compute.size), lag, lag)
+	c.ADDQ(a, lag)
+	t.behind = t.rowsFrom(lag, row, len(t.sums))
+}
+
+// inTurn emits what multiplies with square j, unless it is the first of two and there are no more of those, or the
+// second and not its turn yet.
+func (t *transposed) inTurn(j int, left reg.GPVirtual, multiply func()) {
+	if !t.lags {
+		multiply()
+		return
+	}
+	pass := t.newLabel("pass")
+	if j == 0 {
+		branch(t.c.CMPQ, left, t.lag, t.c.JLE, pass)
+	} else {
+		branch(t.c.CMPQ, left, place(t.c, "squares"), t.c.JGT, pass)
+	}
+	multiply()
+	t.c.Label(pass)
 }
 
 // bytes are those of a column of a square.
@@ -126,55 +172,15 @@ func (t *transposed) sideBySide(deep int) {
 	c, by := t.c, t.c.GP64()
 	t.next, t.back = c.AllocLocal(8), c.AllocLocal(8)
 	c.IMUL3Q(operand.U32(t.lanes), t.columns.step, by)
+	if t.lags {
+		behind := c.GP64()
+		c.IMUL3Q(operand.U32(t.bytes()), t.lag, behind)
+		c.SUBQ(behind, by)
+	}
 	c.MOVQ(by, t.next)
 	c.IMUL3Q(operand.I32(1-t.squares), by, by)
 	c.ADDQ(operand.U32(deep*t.bytes()), by)
 	c.MOVQ(by, t.back)
-}
-
-// askAhead finds out how to ask for columns ahead, one after the other: each square
-// asks for as many lines as it has. Where columns are shorter than that, those
-// that follow one another are asked for.
-func (t *transposed) askAhead(squares reg.GPVirtual) {
-	c, by, long := t.c, t.c.GP64(), t.newLabel("long")
-	t.left, t.all, t.jump = c.AllocLocal(8), c.AllocLocal(8), c.AllocLocal(8)
-	c.MOVQ(squares, by)
-	c.SHRQ(operand.Imm(uint64(bits.TrailingZeros(uint(t.lanes)))), by)
-	c.MOVQ(by, t.all)
-	c.MOVQ(by, t.left)
-	c.IMUL3Q(operand.I32(-t.lanes*t.bytes()), by, by)
-	c.ADDQ(t.columns.step, by)
-	c.MOVQ(by, t.jump)
-	branch(c.CMPQ, t.all, operand.Imm(0), c.JNE, long)
-	c.MOVQ(operand.U32(1), t.all)
-	c.MOVQ(operand.U32(1), t.left)
-	c.MOVQ(operand.U32(0), t.jump)
-	c.Label(long)
-	t.ahead = param(c, "ahead")
-}
-
-// ask asks for what lies ahead as columns from the first one on do here.
-func (t *transposed) ask(first int) {
-	c, near := t.c, t.newLabel("near")
-	branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, near)
-	for at := first * t.bytes(); at < (first+matmulTransposedEarly)*t.bytes(); at += 64 {
-		c.PREFETCHT1(operand.Mem{Base: t.ahead, Disp: at})
-	}
-	c.Label(near)
-}
-
-// asked moves on by what a square asked for.
-func (t *transposed) asked() {
-	c, same := t.c, t.newLabel("same")
-	branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, same)
-	c.ADDQ(operand.U32(t.lanes*t.bytes()), t.ahead)
-	c.DECQ(t.left)
-	c.JNE(operand.LabelRef(same))
-	c.ADDQ(t.jump, t.ahead)
-	all := c.XMM() // no other register is free
-	c.VMOVQ(t.all, all)
-	c.VMOVQ(all, t.left)
-	c.Label(same)
 }
 
 // square multiplies rows with a square, for sum j of each: the first that lies side by side with
@@ -184,7 +190,7 @@ func (t *transposed) square(j, below int) {
 	for from := below * t.lanes; from < (below+1)*t.lanes; from += most {
 		for step, v := range t.transposedRows(from, most) {
 			for i, sums := range t.sums {
-				at := t.rows.at(i)
+				at := either(t.lags && j > 0, t.behind, t.rows).at(i)
 				at.Disp = (from + step) * t.compute.size
 				t.multiplyAll(value{v}, at, sums[j:j+1])
 			}
@@ -205,10 +211,11 @@ func (t *transposed) moveOn(j, deep int) {
 	}
 }
 
-// atOnce is how many elements of a column are transposed at a time: without masks there are
-// registers for a square only beside few sums.
+// atOnce is how many elements of a column are transposed at a time: halves come from memory where they belong, which
+// saves a step. Without masks there are registers for a square only beside few sums. With them whole lines come
+// faster from the caches, but pairs, of which more is asked.
 func (t *transposed) atOnce() int {
-	if t.isa.masks || len(t.sums)*t.squares+t.lanes <= matmulTransposedMost {
+	if t.isa.masks && !t.dots || !t.isa.masks && len(t.sums)*t.squares+t.lanes <= matmulTransposedMost {
 		return t.lanes
 	}
 	return t.lanes / 2
@@ -216,45 +223,50 @@ func (t *transposed) atOnce() int {
 
 // transposedRows returns the rows of a square, so many from one on.
 func (t *transposed) transposedRows(from, count int) value {
-	v := make(value, count)
+	v, quarter := make(value, count), 16/t.compute.size
 	for i := range v {
 		if t.squares == 1 && (from+i)%matmulTransposedEarly == 0 {
 			t.ask(from + i)
 		}
-		at := t.columns.at(i)
-		at.Disp = from * t.out.size
+		at := func(column int) operand.Mem { return t.columns.at(column).Offset(from * t.out.size) }
 		if count < t.lanes {
-			beside := t.columns.at(i + count)
-			beside.Disp = at.Disp
-			v[i] = t.halves(at, beside)
-			continue
+			first := i/quarter*2*quarter + i%quarter
+			v[i] = t.halves(at(first), at(first+quarter))
+		} else {
+			v[i] = t.out.load(t.kernel, memory{at(i)})
 		}
-		v[i] = t.out.load(t.kernel, memory{at})
 		if t.dots {
 			t.pair(v[i], t.seen)
 		}
 	}
-	if count < t.lanes {
-		return t.transposeQuarters(v)
+	switch v = t.transposeQuarters(v); {
+	case count == t.lanes:
+		return t.joinQuarters(v)
+	case t.isa.masks:
+		return t.zipQuarters(v, quarter, 0x88, 0xDD)
 	}
-	return t.transpose(v)
+	return v
 }
 
 // halves loads elements for half a register from each of two places.
 func (t *transposed) halves(low, high operand.Mem) reg.VecVirtual {
 	c, v := t.c, t.vector()
-	if t.out.size == t.compute.size {
+	switch {
+	case t.isa.masks:
+		c.VMOVUPS(low, v.AsY())
+		c.VINSERTF64X4(operand.Imm(1), high, v, v)
+	case t.out.size == t.compute.size:
 		c.VMOVUPS(low, v.AsX())
 		c.VINSERTF128(operand.Imm(1), high, v, v)
-		return v
+	default:
+		c.VMOVQ(low, v.AsX())
+		c.VMOVHPS(high, v.AsX(), v.AsX())
+		if t.out == f16 {
+			c.VCVTPH2PS(v.AsX(), v)
+			return v
+		}
+		c.VPMOVZXWD(v.AsX(), v)
+		c.VPSLLD(operand.Imm(16), v, v)
 	}
-	c.VMOVQ(low, v.AsX())
-	c.VMOVHPS(high, v.AsX(), v.AsX())
-	if t.out == f16 {
-		c.VCVTPH2PS(v.AsX(), v)
-		return v
-	}
-	c.VPMOVZXWD(v.AsX(), v)
-	c.VPSLLD(operand.Imm(16), v, v)
 	return v
 }

@@ -84,28 +84,25 @@ func (k *kernel) pairOf(name string, immediate []any, a, b reg.VecVirtual) reg.V
 }
 
 // transpose transposes as many vectors as each has lanes.
-func (k *kernel) transpose(v value) value {
-	v = k.transposeQuarters(v)
+func (k *kernel) transpose(v value) value { return k.joinQuarters(k.transposeQuarters(v)) }
+
+// joinQuarters transposes what transposeQuarters left, quarter by quarter.
+func (k *kernel) joinQuarters(v value) value {
 	quarter := 16 / k.compute.size
-	quarters := func(distance, low, high int) {
-		name := "VPERM2F128"
-		if k.isa.masks {
-			name = "VSHUFF32X4"
-		}
-		next := make(value, len(v))
-		for i := range v {
-			if i/distance%2 == 0 {
-				next[i] = k.pairOf(name, []any{low}, v[i], v[i+distance])
-				next[i+distance] = k.pairOf(name, []any{high}, v[i], v[i+distance])
-			}
-		}
-		v = next
-	}
 	if !k.isa.masks {
-		quarters(quarter, 0x20, 0x31)
-		return v
+		return k.zipQuarters(v, quarter, 0x20, 0x31)
 	}
-	quarters(quarter, 0x88, 0xDD)
-	quarters(2*quarter, 0x88, 0xDD)
-	return v
+	return k.zipQuarters(k.zipQuarters(v, quarter, 0x88, 0xDD), 2*quarter, 0x88, 0xDD)
+}
+
+// zipQuarters makes of each vector and of the one at a distance two with some quarters of both.
+func (k *kernel) zipQuarters(v value, distance, low, high int) value {
+	name, next := either(k.isa.masks, "VSHUFF32X4", "VPERM2F128"), make(value, len(v))
+	for i := range v {
+		if i/distance%2 == 0 {
+			next[i] = k.pairOf(name, []any{low}, v[i], v[i+distance])
+			next[i+distance] = k.pairOf(name, []any{high}, v[i], v[i+distance])
+		}
+	}
+	return next
 }

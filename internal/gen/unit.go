@@ -26,7 +26,7 @@ type unit struct {
 // units lists them.
 var units = []unit{
 	{"cpu", "affine_grid", "amd64", []func(c *build.Context){affineKernels}},
-	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotsVNNI, dotsAVX2, scaleSums}},
+	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotsVNNI, panels, dotsAVX2, scaleSums}},
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, pairProducts, rowDivisions, rowCopies, narrowCopies, outside, widen}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},

@@ -30,8 +30,7 @@ void use_huge_pages(void *memory, int64_t bytes) {
 /* ---- shape and type ---- */
 
 static int output_dtype(call *c, const op_tensor *t) {
-  const tensor_arg *of =
-      &c->args[t->dtype_rule == DTYPE_OF_INPUT || t->dtype_rule == DTYPE_OF_PARAMETERS ? t->dtype_index : 0];
+  const tensor_arg *of = &c->args[t->dtype_rule == DTYPE_OF_INPUT ? t->dtype_index : 0];
   DLDataType in = of->t.dtype, want = in;
   switch (t->dtype_rule) {
   case DTYPE_OF_ATTRIBUTE:
@@ -123,11 +122,12 @@ static PyObject *arguments(op_tensor *t, const shape *s, int dtype) {
     return t->made_by;
   }
   PyObject *sizes = PyTuple_New(s->rank), *strides = PyTuple_New(s->rank), *args = NULL;
-  uint64_t stride = 1; /* unsigned: of a shape that torch will refuse it may exceed 64 bits */
+  int64_t stride = 1;
   for (int i = s->rank - 1; sizes && strides && i >= 0; i--) {
     PyTuple_SetItem(sizes, i, PyLong_FromLongLong(s->extents[i]));
-    PyTuple_SetItem(strides, i, PyLong_FromLongLong((int64_t)stride));
-    stride *= s->extents[i] > 1 ? (uint64_t)s->extents[i] : 1;
+    PyTuple_SetItem(strides, i, PyLong_FromLongLong(stride));
+    if (s->extents[i] > 1 && __builtin_mul_overflow(stride, s->extents[i], &stride))
+      stride = INT64_MAX; /* with which torch refuses the shape, and says what it is */
   }
   if (sizes && strides && !PyErr_Occurred())
     args = torch.empty_strided_cpu.callable == Py_None ? PyTuple_Pack(1, sizes)

@@ -33,7 +33,7 @@ static void tensors(void) {
   BAD_X("byte_offset", bad.dl.byte_offset = 64 - (uint64_t)(uintptr_t)bad.dl.data);
   BAD_X("byte_offset", bad.dl.byte_offset = UINT64_MAX - 3);
   BAD_X("byte_offset", bad.dl.byte_offset = UINT64_C(1) << 63);
-  BAD_X("byte_offset", bad.dl.data = (void *)(UINTPTR_MAX - 63); bad.dl.byte_offset = 128);
+  BAD_X("byte_offset", bad.dl.data = (void *)(UINTPTR_MAX - 8191); bad.dl.byte_offset = 65536);
   BAD_X("ndim", bad.dl.ndim = -1);
   BAD_X("ndim", bad.dl.ndim = 9);
   BAD_X(": x ", bad.dl.ndim = 1);

@@ -68,8 +68,11 @@ static void run_case(char *problem, argument *args, int n) {
 }
 
 int main(int argc, char **argv) {
-  CHECK(argc == 2 || argc == 3, "usage: families CASES [cuda:N]");
-  if (argc == 3) use_device(argv[2]);
+  CHECK(argc == 2 || argc == 3, "usage: families CASES [cuda:N | ISOBIT_ROWS=...]");
+  if (argc == 3 && strchr(argv[2], '='))
+    putenv(argv[2]); /* the library is loaded already */
+  else if (argc == 3)
+    use_device(argv[2]);
   FILE *file = fopen(argv[1], "r");
   CHECK(file != NULL, "cannot open %s", argv[1]);
   char line[max_line], problem[max_line + 32] = "";

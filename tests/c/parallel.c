@@ -35,6 +35,7 @@ static void run_on(int threads, struct part part) {
   CHECK(!rounds_to_nearest(), "the program's function does not run with the caller's rounding mode");
   for (int i = 0; i < threads; i++) CHECK(pthread_create(&all[i], NULL, thread, &part) == 0, "pthread_create");
   for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
+  CHECK(memcmp(y, want, sizeof want) == 0, "the program's threads left work to the calling one");
 }
 
 static void as_asked(void (*body)(void *), void *data, int32_t max_threads) {
@@ -88,6 +89,9 @@ int main(void) {
   CHECK(calls == 80, "%d calls", calls);
   CHECK(!rounds_to_nearest(), "the caller's rounding mode was changed");
   OK(isobit_set_parallel(NULL, err, sizeof err));
+  char text[1024];
+  OK(isobit_info(text, sizeof text, NULL, err, sizeof err));
+  CHECK(strstr(text, "\"parallel\":\"isobit\""), "%s", text);
   memset(y, 0, sizeof y);
   run(problem, y);
   CHECK(calls == 80 && memcmp(y, want, sizeof want) == 0, "isobit's own threads");

@@ -56,6 +56,7 @@ void extents() {
   plan.run({{x, shape}, scales, {}, {codes, shape}});
   CHECK(isobit::Tensor(scales).dl()->ndim == 1 && isobit::Tensor(scales).dl()->shape[0] == 2 && codes[3] == 10);
   CHECK(isobit::Tensor(x).dl()->ndim == 1 && isobit::Tensor(x, shape).dl()->shape[1] == 3);
+  CHECK(isobit::Tensor(x, {1, 1, 1, 1, 1, 1, 1, 6}).dl()->shape[7] == 6);
   CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x.data(), std::vector<int64_t>(9, 1)); }) ==
         ISOBIT_INVALID_ARGUMENT);
   // Extents of any integer types, side by side, and those of an array or a list that has a name.

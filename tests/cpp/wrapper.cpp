@@ -47,6 +47,7 @@ void plans() {
     const isobit::Plan ends = std::move(c);
   }
   CHECK(isobit_plan_destroy(a_handle, nullptr, 0) == ISOBIT_INVALID_HANDLE);
+  CHECK(thrown("not a handle", [&] { c.describe(); }) == ISOBIT_INVALID_HANDLE);
   auto moved = std::make_unique<isobit::Plan>(scatter);
   const uint64_t bytes = moved->workspace_size();
   const isobit::Plan outlives = std::move(*moved);
@@ -55,8 +56,8 @@ void plans() {
   CHECK(isobit::support().find("grid_sample") != std::string::npos);
   CHECK(isobit::info().find(isobit::version()) != std::string::npos);
   const int32_t before = isobit::get_num_threads();
-  isobit::set_num_threads(2);
-  CHECK(isobit::get_num_threads() == 2);
+  isobit::set_num_threads(before + 1);
+  CHECK(isobit::get_num_threads() == before + 1);
   isobit::set_num_threads(before);
 }
 
@@ -70,12 +71,14 @@ void cache() {
   const auto held = isobit::Plan::cached(problem_of(1));
   const std::weak_ptr<const isobit::Plan> gone = isobit::Plan::cached(problem_of(2)),
                                           used = isobit::Plan::cached(problem_of(3));
+  std::weak_ptr<const isobit::Plan> oldest; // of as many as are kept
   const isobit_plan handle = gone.lock()->handle();
   for (size_t n = 4; n < 2 * most; n++) {
     CHECK(isobit::Plan::cached(problem_of(3)) == used.lock());
-    isobit::Plan::cached(problem_of(n));
+    const auto plan = isobit::Plan::cached(problem_of(n));
+    if (n == most + 1) oldest = plan;
   }
-  CHECK(gone.expired() && !used.expired());
+  CHECK(gone.expired() && !used.expired() && !oldest.expired());
   CHECK(isobit_plan_destroy(handle, nullptr, 0) == ISOBIT_INVALID_HANDLE);
   CHECK(isobit::Plan::cached(problem_of(2)) && isobit::Plan::cached(problem_of(1)) != held);
   const std::vector<float> x{1.25f}, scale{0.5f};

@@ -133,6 +133,13 @@ def test_producers(kind):
 
 
 @pytest.mark.parametrize("versioned", (True, False))
+def test_a_number_needs_no_shape(versioned):
+    plan, q = isobit.Plan("quantize_per_tensor x=f32[] zero_point=none q=s8 qmin=-8 qmax=7"), np.zeros((), np.int8)
+    plan.run(Producer(versioned, shape=None), np.float32([1]), None, q)
+    assert q == 1
+
+
+@pytest.mark.parametrize("versioned", (True, False))
 @pytest.mark.parametrize("words", BAD)
 def test_malformed_tensors(words, versioned):
     if not versioned and "major" in BAD[words]:

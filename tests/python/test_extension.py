@@ -1,4 +1,4 @@
-"""What the extension says where a signature of ours does not fit it."""
+"""Calls of the extension: signatures that do not fit it, what is kept from call to call, matrices that come transposed."""
 
 import isobit
 import pytest
@@ -28,6 +28,21 @@ def test_calls_that_do_not_fit(count):
     for call in (op.run, op.fast, op.direct, op.transposed, op.infer):
         with pytest.raises(TypeError, match=f"^quantize_per_tensor: {count} arguments came; want 7 to 8"):
             call(*[torch.ones(2)] * count)
+
+
+def test_outputs_after_others_of_other_shapes_and_types():
+    """What the last output was allocated with is for its shape and its type alone."""
+    for dtype in (torch.float32, torch.float64, torch.float32):
+        for shape in ((2, 3), (3, 2), (2, 3), (6,), (2,), (2, 3), (), (2, 3)):
+            x = torch.full(shape, 2.2, dtype=dtype)
+            y = isobit.fake_quantize_per_tensor_affine(x, 1.0, 0, -8, 7)
+            assert torch.equal(y, x.round()) and y.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float32, torch.float64))
+def test_codes_that_are_floats_keep_their_type(dtype):
+    codes = torch.tensor([3, -4], dtype=dtype)
+    assert torch.equal(isobit.dequantize_per_tensor(codes, 0.5, 1, -8, 7, dtype), (codes - 1) / 2)
 
 
 def test_a_matrix_that_comes_transposed():

@@ -1,4 +1,4 @@
-"""grid_sample of the largest extents: up to 2^24 pixels have coordinates of their own in float32."""
+"""The largest extents: in grid_sample up to 2^24 pixels have coordinates of their own in float32."""
 
 import isobit
 import pytest
@@ -37,3 +37,9 @@ def test_more_than_2_24_is_for_float64():
             isobit.grid_sample(image.to(dtype), grid.to(dtype))
     y = isobit.grid_sample(torch.ones(1, dtype=torch.float64).expand(1, 1, 1, MOST + 1), grid.double())
     assert y.item() == 1
+
+
+def test_a_result_that_no_memory_holds_says_its_shape():
+    """Its strides, which went beyond 64 bits, made torch say that a number is negative."""
+    with pytest.raises(RuntimeError, match=r"\[1, 2147483648, 2147483648, 2\]"):
+        isobit.affine_grid(torch.zeros(1, 2, 3), [1, 1, 2**31, 2**31])

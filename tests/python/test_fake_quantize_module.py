@@ -41,6 +41,7 @@ CONFIG = Config(
     is_dynamic=True,
     range_learning=False,
 )
+CONFIG_INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
 GROUPS = {"dtype": "int4", "group_size": 4}
 WAYS = {
     "object": lambda: of(CONFIG),
@@ -251,3 +252,46 @@ def test_range_learning_is_torchaos(symmetric):
     torch.testing.assert_close(ours.scale.grad / factor, theirs.scale.grad, rtol=1e-5, atol=1e-5)
     if not symmetric:
         torch.testing.assert_close(ours.zero_point.grad / factor, theirs.zero_point.grad, rtol=1e-5, atol=1e-5)
+
+
+# Schemes of int8 products, and what rows of X a scale below eps is chosen from.
+CODED = {
+    "per token": ({"granularity": "per_token"}, True),
+    "whole": ({"granularity": "per_tensor"}, True),
+    "few codes": ({"granularity": "per_token", "dtype": "int4"}, True),
+    "eps": ({"granularity": "per_token", "eps": 1e-6}, True),
+    "raised scales": ({"granularity": "per_token", "eps": 0.02}, False),
+    "bounds": ({"granularity": "per_token", "hp_value_ub": 1.0}, False),
+    "rounded scales": ({"granularity": "per_token", "scale_precision": torch.bfloat16}, False),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", CODED)
+def test_codes_come_with_their_scale_where_one_pass_gives_the_same_bits(name, dtype):
+    keywords, together = CODED[name]
+    fake = of(**{"dtype": torch.int8, "scale_precision": None, **keywords})
+    drawn = torch.cat([X, X[:1] * 0.01 if name == "raised scales" else X[:1] * 2]).to(dtype)
+    for x in (drawn, torch.zeros_like(drawn), drawn.index_fill(1, torch.tensor([3]), torch.nan), drawn[:0]):
+        codes, parameters = fake.codes_for(x)
+        scale, zero_point, _ = fake.parameters_for(x)
+        assert_same(parameters.scale, scale)
+        assert (codes is not None) == together or x.isnan().any() or not x.any()
+        if codes is not None:
+            assert_same(codes, fake.scheme.quantize(x, scale, zero_point, torch.int8))
+
+
+def test_codes_come_from_the_parameters_that_a_subclass_chooses():
+    class Twice(FakeQuantize):
+        def parameters_for(self, x):
+            scale, zero_point, factor = super().parameters_for(x)
+            return scale * 2, zero_point, factor
+
+    fake = Twice(isobit.nn.MinMaxObserver, is_dynamic=True, dtype=torch.int8, qscheme=torch.per_tensor_symmetric)
+    layer = isobit.nn.FakeQuantizedLinear(10, 3, activation_fake_quantizer=fake, weight_fake_quantizer=of(CONFIG_INT8))
+    scale = fake.parameters_for(X)[0]
+    codes = isobit.quantize_per_tensor(X, scale, None, -128, 127, torch.int8)
+    w = layer.served().weight
+    scales = scale.expand(5), w.scale
+    want = isobit.quantized_linear_codes(codes, scales[0], w.codes, scales[1], layer.bias)
+    assert_same(layer.served()(X), want)

@@ -189,14 +189,45 @@ func Where[T Bits](t Threads, z []T, c []uint8, x, y []T, shape, cs, xs, ys []in
 	sc, sx, sy := l.Step[0], l.Step[1], l.Step[2]
 	l.Do(t, 1, func(o, n int, in [3]int) {
 		z, c, x, y := z[o:o+n], c[in[0]:], x[in[1]:], y[in[2]:]
-		for i := range z {
-			v := y[i*sy]
-			if w := x[i*sx]; c[i*sc] != 0 {
-				v = w
+		switch {
+		case sc == 1 && sx == 0 && sy == 1:
+			fillWhere(z, c, x[0], y)
+		case sc == 1 && sx == 1 && sy == 1:
+			chooseWhere(z, c, x, y)
+		default:
+			for i := range z {
+				v := y[i*sy]
+				if w := x[i*sx]; c[i*sc] != 0 {
+					v = w
+				}
+				z[i] = v
 			}
-			z[i] = v
 		}
 	})
+}
+
+// chooseWhere is Where of rows.
+func chooseWhere[T Bits](z []T, c []uint8, x, y []T) {
+	c, x, y = c[:len(z)], x[:len(z)], y[:len(z)]
+	for i := range z {
+		v := y[i]
+		if w := x[i]; c[i] != 0 {
+			v = w
+		}
+		z[i] = v
+	}
+}
+
+// fillWhere is Where with a number for x.
+func fillWhere[T Bits](z []T, c []uint8, x T, y []T) {
+	c, y = c[:len(z)], y[:len(z)]
+	for i := range z {
+		v := y[i]
+		if c[i] != 0 {
+			v = x
+		}
+		z[i] = v
+	}
 }
 
 // Expand copies x to a larger shape.
@@ -211,9 +242,17 @@ func Expand[T Bits](t Threads, z, x []T, shape, xs []int64) {
 			copy(z, x[in[0]:in[0]+n])
 			return
 		}
-		v := x[in[0]]
-		for i := range z {
-			z[i] = v
-		}
+		repeat(z, x[in[0]])
 	})
+}
+
+// repeat writes equal elements: some, and copies of those.
+func repeat[T any](z []T, v T) {
+	const most = 4096
+	if len(z) == 0 {
+		return
+	}
+	z[0] = v
+	for n := 1; n < len(z); n += copy(z[n:], z[:min(n, most)]) {
+	}
 }

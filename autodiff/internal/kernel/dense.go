@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Convolutions of f32 of several channels, of framed planes: products whose right factor is the planes
+// Convolutions of f32 of several channels, or with strides, of framed planes: products whose right factor is the planes
 // themselves, in place of columns. Results are computed along whole lines of the frame, also those
 // between the end of a line and the next, which nobody wants.
 
@@ -17,38 +17,109 @@ const (
 	addTo                         // they are added to it
 )
 
-// dense is such a convolution: each group has so many planes, and makes so many.
-type dense[T Float] struct {
-	*Conv
-	taps[T]
-	inputs, outputs int
-	lines, elements int // of a plane
+// grid lays planes out in frames of zeros: elements whose line and column leave other remainders of the stride are a
+// part of their own, so that all results take the same taps of it.
+type grid struct {
+	stride, before [2]int // before is the zeros above and to the left, and first the lines and columns that begin a part
+	first          [2]int
+	part, line     int // the sizes of a part and of a line
 }
 
+// size is that of all parts.
+func (g *grid) size() int { return g.stride[0] * g.stride[1] * g.part }
+
+// at is where an element of a plane lies.
+func (g *grid) at(y, x int) int {
+	y, x = y+g.before[0], x+g.before[1]
+	return (y%g.stride[0]*g.stride[1]+x%g.stride[1])*g.part + (y/g.stride[0]-g.first[0])*g.line + x/g.stride[1] - g.first[1]
+}
+
+// lines calls do for the elements of a plane that lie beside each other in a frame: n of them, which lie a stride
+// apart in the plane.
+func (g *grid) lines(height, width int, do func(frame, plane, n int)) {
+	step := g.stride[1]
+	for x := range min(step, width) {
+		frame, part := g.at(0, x), g.before[0]%g.stride[0]
+		for y := range height {
+			do(frame, y*width+x, (width-x+step-1)/step)
+			if part++; part < g.stride[0] {
+				frame += step * g.part
+				continue
+			}
+			frame += g.line - (part-1)*step*g.part
+			part = 0
+		}
+	}
+}
+
+// lay copies a plane into its frame.
+func lay[T Float](g *grid, frame, x []T, height, width int) {
+	g.lines(height, width, func(at, from, n int) { column(frame[at:][:n], x[from:], g.stride[1]) })
+}
+
+// lift copies it out.
+func lift[T Float](g *grid, x, frame []T, height, width int) {
+	step := g.stride[1]
+	g.lines(height, width, func(at, to, n int) {
+		if step == 1 {
+			copy(x[to:][:n], frame[at:])
+			return
+		}
+		x := x[to:][:(n-1)*step+1]
+		for i, v := range frame[at:][:n] {
+			x[i*step] = v
+		}
+	})
+}
+
+// dense is such a convolution: each group has so many planes, and makes so many, of some lines and columns.
+type dense[T Float] struct {
+	*Conv
+	inputs, outputs int
+	in, out         grid
+	from, to        [2]int // the sizes of planes
+}
+
+// forwardDense takes the taps of a result from the parts that they lie in.
 func forwardDense[T Float](d *Conv) (dense[T], bool) {
 	cg, og, _, _ := d.sizes()
-	f := dense[T]{d, forwardFrame[T](d), cg, og, d.H, d.W}
+	f := dense[T]{Conv: d, inputs: cg, outputs: og, from: [2]int{d.H, d.W}, to: [2]int{d.OH, d.OW}}
+	f.in = grid{stride: d.Stride, before: d.Pad, line: (d.W+2*d.Pad[1]-1)/d.Stride[1] + 1}
+	f.in.part = ((d.H+2*d.Pad[0]-1)/d.Stride[0] + 1) * f.in.line
+	f.out = grid{stride: [2]int{1, 1}, line: f.in.line}
+	f.out.part = roundUp((d.OH-1)*f.out.line+d.OW, convolvePanel)
 	return f, f.fits()
 }
 
+// gradientDense computes each part of the input's gradient from the taps that lie in it.
 func gradientDense[T Float](d *Conv, w []T) (dense[T], bool) {
 	cg, og, _, _ := d.sizes()
-	f := dense[T]{d, gradientFrame[T](d), og, cg, d.OH, d.OW}
+	f := dense[T]{Conv: d, inputs: og, outputs: cg, from: [2]int{d.OH, d.OW}, to: [2]int{d.H, d.W}}
+	f.in.stride, f.out.stride, f.out.before = [2]int{1, 1}, d.Stride, d.Pad
+	var frame, part [2]int // their sizes
+	for i, k := range [2]int{d.KH, d.KW} {
+		f.out.first[i] = d.Pad[i] / d.Stride[i]
+		f.in.before[i] = max(0, (k-1)*d.Dilation[i]/d.Stride[i]-f.out.first[i])
+		part[i] = (f.to[i]-1+d.Pad[i])/d.Stride[i] - f.out.first[i] + 1
+		frame[i] = f.in.before[i] + max(f.from[i], part[i]+f.out.first[i])
+	}
+	f.in.line, f.out.line = frame[1], frame[1]
+	f.in.part, f.out.part = frame[0]*frame[1], roundUp((part[0]-1)*frame[1]+part[1], convolvePanel)
 	return f, f.fits() && finite(w)
 }
 
-// fits reports whether it is faster than columns are: those of few channels lie in the first cache.
+// fits reports whether there is assembly for it, frames are not much larger than planes, and it is faster than columns
+// are: those of few channels lie in the first cache, unless strides make them slow.
 func (d *dense[T]) fits() bool {
 	cg, _, k, _ := d.sizes()
-	return d.framed(d.Conv) && k > cg && cg >= 4 && d.inputs*d.KH*d.KW <= 1152 && 4*d.row() <= 5*d.height*d.width &&
-		d.inputs*d.frame() <= math.MaxInt32
+	least, deepest, most := 4, 1152, 5 // most is in quarters
+	if d.Stride != [2]int{1, 1} {
+		least, deepest, most = 1, 4608, 8
+	}
+	return hasAVX2() && isFloat32[T]() && d.hasElements() && k > cg && cg >= least && d.inputs*d.KH*d.KW <= deepest &&
+		max(d.Stride[0], d.Stride[1]) <= 4 && d.in.size() <= 8*d.to[0]*d.to[1] && d.out.size() <= most*d.to[0]*d.to[1]/4 &&
+		d.inputs*d.in.size() <= math.MaxInt32
 }
-
-// row is how many results of a plane are computed.
-func (d *dense[T]) row() int { return roundUp((d.height-1)*d.line+d.width, convolvePanel) }
-
-// frame is the size of a framed plane.
-func (d *dense[T]) frame() int { return (d.lines + 2*d.top) * d.line }
 
 func roundUp(n, step int) int { return (n + step - 1) / step * step }
 
@@ -61,14 +132,14 @@ func (d dense[T]) forward(threads Threads, _ *Conv, scratch Scratch[T], y, x, w,
 	for c := range d.inputs {
 		for kh := range d.KH {
 			for kw := range d.KW {
-				at = append(at, int32(c*d.frame()+kh*d.down+kw*d.across))
+				at = append(at, int32(c*d.in.size()+d.in.at(kh*d.Dilation[0]-d.Pad[0], kw*d.Dilation[1]-d.Pad[1])))
 			}
 		}
 	}
 	panel := fastPanel()
 	d.groups(threads, scratch, y, x, func(sums, frames []T, group int) {
-		for j := 0; j < d.row(); j += panel {
-			fastConvolve(panel, w[group*og*k:], k, og, frames[j:], at, sums[j:], d.row(), 0)
+		for j := 0; j < d.out.part; j += panel {
+			fastConvolve(panel, w[group*og*k:], k, og, frames[j:], at, sums[j:], d.out.size(), 0)
 		}
 	})
 	for i := 0; i < d.N*d.O && bias != nil; i++ {
@@ -84,7 +155,7 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 	defer done()
 	at := slice[int32](memory)
 	for o := range at {
-		at[o] = int32(o * d.frame())
+		at[o] = int32(o * d.in.size())
 	}
 	taps, size := d.KH*d.KW, cg*og
 	permuted, donePermuted := scratch(d.Groups * taps * size) // [group, tap, input, output channel]
@@ -100,10 +171,12 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 	panel := fastPanel()
 	d.groups(threads, scratch, dx, g, func(sums, frames []T, group int) {
 		clear(sums)
-		for j := 0; j < d.row(); j += panel {
-			for tap := range taps {
-				from := d.first + tap/d.KW*d.down + tap%d.KW*d.across + j
-				fastConvolve(panel, permuted[(group*taps+tap)*size:], og, cg, frames[from:], at, sums[j:], d.row(), addTo)
+		for tap := range taps {
+			y, x := tap/d.KW*d.Dilation[0], tap%d.KW*d.Dilation[1]
+			from := d.in.at(d.out.first[0]-y/d.Stride[0], d.out.first[1]-x/d.Stride[1])
+			to := (y%d.Stride[0]*d.Stride[1] + x%d.Stride[1]) * d.out.part
+			for j := 0; j < d.out.part; j += panel {
+				fastConvolve(panel, permuted[(group*taps+tap)*size:], og, cg, frames[from+j:], at, sums[to+j:], d.out.size(), addTo)
 			}
 		}
 	})
@@ -112,7 +185,7 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 // groups calls compute for every group of every image, with its planes in their frames and rows of
 // results, which it copies to y.
 func (d *dense[T]) groups(threads Threads, scratch Scratch[T], y, x []T, compute func(sums, frames []T, group int)) {
-	row, frame := d.row(), d.frame()
+	row, frame, size, result := d.out.size(), d.in.size(), d.from[0]*d.from[1], d.to[0]*d.to[1]
 	threads.For(d.N, d.imageCost(), 1, func(lo, hi int) {
 		sums, doneSums := scratch(d.outputs * row)
 		defer doneSums()
@@ -121,13 +194,11 @@ func (d *dense[T]) groups(threads Threads, scratch Scratch[T], y, x []T, compute
 		clear(frames)
 		for i := lo * d.Groups; i < hi*d.Groups; i++ {
 			for c := range d.inputs {
-				d.fill(frames[c*frame:], x[(i*d.inputs+c)*d.lines*d.elements:], d.lines, d.elements)
+				lay(&d.in, frames[c*frame:], x[(i*d.inputs+c)*size:], d.from[0], d.from[1])
 			}
 			compute(sums, frames, i%d.Groups)
 			for c := range d.outputs {
-				for line := range d.height {
-					copy(y[((i*d.outputs+c)*d.height+line)*d.width:][:d.width], sums[c*row+line*d.line:])
-				}
+				lift(&d.out, y[(i*d.outputs+c)*result:], sums[c*row:], d.to[0], d.to[1])
 			}
 		}
 	})

@@ -34,6 +34,9 @@ func TestTaps(t *testing.T) {
 		{N: 2, C: 8, H: 20, W: 14, O: 10, KH: 2, KW: 4, OH: 19, OW: 11, Stride: one, Dilation: one, Groups: 2},
 		{N: 2, C: 5, H: 26, W: 24, O: 13, KH: 3, KW: 2, OH: 26, OW: 26, Stride: one, Pad: two, Dilation: two, Groups: 1},
 		{N: 1, C: 10, H: 15, W: 15, O: 50, KH: 3, KW: 3, OH: 8, OW: 8, Stride: two, Pad: one, Dilation: one, Groups: 1},
+		{N: 2, C: 3, H: 21, W: 30, O: 4, KH: 7, KW: 7, OH: 11, OW: 15, Stride: two, Pad: [2]int{3, 3}, Dilation: one, Groups: 1},
+		{N: 1, C: 4, H: 25, W: 19, O: 6, KH: 2, KW: 3, OH: 8, OW: 17, Stride: [2]int{3, 1}, Pad: [2]int{0, 2}, Dilation: [2]int{1, 3}, Groups: 2},
+		{N: 1, C: 2, H: 20, W: 40, O: 3, KH: 1, KW: 3, OH: 10, OW: 10, Stride: [2]int{2, 4}, Pad: [2]int{0, 1}, Dilation: one, Groups: 1},
 		{N: 1, C: 32, H: 8, W: 9, O: 2, KH: 1, KW: 1, OH: 8, OW: 9, Stride: one, Dilation: one, Groups: 1},
 		// Without elements.
 		{N: 1, C: 4, H: 3, W: 0, O: 4, KH: 2, KW: 2, OH: 4, OW: 1, Stride: one, Pad: one, Dilation: one, Groups: 4},

@@ -102,7 +102,7 @@ func (a *across[T]) weightTaps(chains []T, first int, frame, up []T) {
 func denseWeights[T Float](d *Conv) bool {
 	cg, _, _, _ := d.sizes()
 	image := acrossOf[T](d)
-	return d.Dilation[1] == 1 && cg > 1 && cg <= 64 && 3*roundUp(d.KW*cg, convolvePanel) <= 4*d.KW*cg && image.fits(cg)
+	return d.Dilation[1] == 1 && cg > 1 && cg <= 64 && 5*roundUp(d.KW*cg, convolvePanel) <= 8*d.KW*cg && image.fits(cg)
 }
 
 // convolveSteps is how many positions of an image are taken at a time.

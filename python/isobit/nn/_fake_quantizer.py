@@ -56,6 +56,10 @@ class FakeQuantizer(FollowsData):
         """The scale and the zero point that x is quantized by now."""
         raise NotImplementedError
 
+    def codes_for(self, x: Tensor) -> tuple[Tensor | None, Parameters]:
+        """The same, with int8 codes of x where they come with them."""
+        return None, self.parameters_for(x)
+
     def forward(self, x: Tensor) -> Tensor:
         faking = self.is_faking()
         if not faking and not (self.training and self.is_observing()):

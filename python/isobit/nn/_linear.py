@@ -37,9 +37,11 @@ class Operand(NamedTuple):
     zero_point: Tensor | None = None
     grad_factor: float = 1.0
     hook: BackwardHook | None = None  # what the values pass by
+    codes: Tensor | None = None  # int8, where they came with the scale
 
     @classmethod
-    def of(cls, by: FakeQuantizer | None, tensor: Tensor) -> Operand:
+    def of(cls, by: FakeQuantizer | None, tensor: Tensor, coded: bool = False) -> Operand:
+        """coded: whether the product is one of int8 codes."""
         if by is None:
             return cls(tensor)
         if not by.is_faking():
@@ -47,7 +49,8 @@ class Operand(NamedTuple):
         hook = backward_hook(by)
         passed = tensor if hook is None else hook.setup_input_hook((tensor,))[0]
         if not by.has_own_call():
-            return cls(passed, by.scheme, *by.parameters_for(tensor), hook)
+            codes, parameters = by.codes_for(tensor) if coded else (None, by.parameters_for(tensor))
+            return cls(passed, by.scheme, *parameters, hook, codes)
         values, noted = call_with_notes(by, passed)
         if noted is None or noted[0] is not values:  # what a hook made of them
             return cls(values if hook is None else hook.setup_output_hook(values))
@@ -68,7 +71,7 @@ class Operand(NamedTuple):
     def detached(self) -> Operand:
         """The same values, from which no gradient goes back."""
         scale, zero_point = (t if t is None else t.detach() for t in (self.scale, self.zero_point))
-        return Operand(self.tensor.detach(), self.scheme, scale, zero_point, self.grad_factor)
+        return Operand(self.tensor.detach(), self.scheme, scale, zero_point, self.grad_factor, codes=self.codes)
 
     def wants_gradient(self) -> bool:
         return wants_derivative(self.tensor, self.scale, self.zero_point)
@@ -101,15 +104,9 @@ def served_linear(
     bias: Tensor | None,
 ) -> Tensor:
     """The product of x and the weight of these codes [N, K]. No gradient reaches the weight."""
-    n = codes.shape[0]
     if kind == "integer":
-        assert x.scheme is not None and x.scale is not None
-        x_codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8)
-        # By the scheme: how many rows there are may not be known yet.
-        shared = x.scheme.grouping.name == "per_tensor"
-        x_scale = x.scale.reshape(()).expand(x_codes.shape[:-1]) if shared else x.scale
-        scales = scale if scale.numel() != 1 else scale.reshape(1).expand(n)
-        return quantized_linear_codes(x_codes, x_scale, codes, scales, bias, x.tensor.dtype)
+        return integer_product(x, codes, scale, bias)
+    n = codes.shape[0]
     per_tensor = scheme.grouping.name == "per_tensor"
     where = scheme.grouping.where
     size = where[1] if isinstance(where, tuple) else where if scheme.grouping.name == "per_channel_group" else None
@@ -130,6 +127,17 @@ def served_linear(
         group_size=size or max(columns, 1),
         dtype=scheme.dtype,
     )
+
+
+def integer_product(x: Operand, codes: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
+    """The product of int8 codes, and of x's."""
+    assert x.scheme is not None and x.scale is not None
+    x_codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8) if x.codes is None else x.codes
+    # By the scheme: how many rows there are may not be known yet.
+    shared = x.scheme.grouping.name == "per_tensor"
+    x_scale = x.scale.reshape(()).expand(x_codes.shape[:-1]) if shared else x.scale
+    scales = scale if scale.numel() != 1 else scale.reshape(1).expand(codes.shape[0])
+    return quantized_linear_codes(x_codes, x_scale, codes, scales, bias, x.tensor.dtype)
 
 
 class _StraightThrough(torch.autograd.Function):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from .._checks import check_kinds, spell
 from .._known import holds_nowhere, is_empty
 from .._load import PACKED
+from .._transforms import is_plain
 from ..ops import dequantize as _dequantize
 from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block
@@ -86,6 +87,11 @@ class Scheme:
     scale_dtype: torch.dtype | None = None
     rounding: str = "nearest"
     magnitude: tuple[float | None, float | None] = (None, None)  # bounds of the max|x| that a scale is chosen from
+    is_plain_int8: bool = field(init=False, repr=False, compare=False)  # as quantize_*_dynamic chooses and rounds
+
+    def __post_init__(self) -> None:
+        plain = self.is_int8() and self.rounding == "nearest" and not self._bounds_magnitude()
+        object.__setattr__(self, "is_plain_int8", plain)
 
     def check(self, owner: str, low: int, high: int) -> Scheme:
         """This scheme, if its codes lie in [low, high] and parameters can be chosen for them."""
@@ -156,6 +162,19 @@ class Scheme:
             return self.choose_for_range(*self.grouping.extremes(x if empty is False else self.grouping.with_zeros(x)))
         before, after = self.grouping.arguments()
         return self._finish(*self._chosen(self.grouping.name, x, *before, *after))
+
+    def choose_codes(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The codes of x by the parameters that it would choose, and their scale, in one pass; None where that is not
+        what quantize_*_dynamic does."""
+        scale_dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        if not self.is_plain_int8 or self.scale_dtype not in (None, scale_dtype):
+            return None
+        if self.eps > 0 and not (x.device.type == "cpu" and is_plain(x)):
+            return None
+        before, after = self.grouping.arguments()
+        bounds = self.quant_min, self.quant_max
+        codes, scale = _qparams.choose_and_quantize(self.grouping.name, x, (*before, *after), *bounds, torch.int8)
+        return (codes, scale) if self.eps == 0 or holds_nowhere(scale < self.eps) else None
 
     def choose_for_range(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """The same for values from low to high."""

@@ -197,6 +197,15 @@ class FakeQuantize(FakeQuantizer):
                 zero_point = zero_point.clone()
         return Parameters(scale, zero_point)
 
+    def codes_for(self, x: Tensor) -> tuple[Tensor | None, Parameters]:
+        if self.is_dynamic and type(self).parameters_for is FakeQuantize.parameters_for:
+            observer = member(self, "activation_post_process")
+            if getattr(type(observer), "choose", None) is MinMaxObserver.choose:
+                chosen = self.scheme.choose_codes(x)
+                if chosen is not None:
+                    return chosen[0], Parameters(chosen[1], None)
+        return super().codes_for(x)
+
     def _look(self) -> None:
         """Warns where nothing was seen, which one cannot ask in compiled code."""
         if torch.compiler.is_compiling() or not has_value(self.scale):

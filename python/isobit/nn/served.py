@@ -10,10 +10,10 @@ from torch import Tensor
 from .._checks import check_dense
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
-from ._buffers import FollowsData
+from ._buffers import FollowsData, member
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._hooks import keep_hooks
-from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
+from ._linear import LINEAR, Operand, integer_product, product_of, served_linear, straight_through
 from ._modules import check_features, is_exporting, leaf
 from ._scheme import Scheme, code_type
 from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_codes, words_for_values
@@ -200,19 +200,24 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         check_features(self, input, self.in_features)
-        x, w = Operand.of(self.activation_fake_quantizer, input), self.weight
-        if self.product == "integer" and x.scheme is None:
+        integer = self.product == "integer"
+        by: Any = self._modules.get("activation_fake_quantizer")
+        w: ServedWeight = member(self, "weight")
+        x, bias = Operand.of(by, input, integer), member(self, "bias")
+        if integer and x.scheme is None:
             name = type(self).__name__
             raise RuntimeError(
                 f"{name}: the activation_fake_quantizer is switched off, or a hook of it returned other values; want "
                 "its own: the product is one of its codes"
             )
         if self.product in LINEAR:
-            return LINEAR[self.product](x.values(), w(), self.bias)
-        assert w.scheme is not None and w.scale is not None
-        if self.product != "integer" or not x.wants_gradient():  # weight_only_linear has the gradient itself
-            return served_linear(self.product, x, *w.exportable(w.codes), w.scale, w.zero_point, self.bias)
-        value = served_linear(self.product, x.detached(), *w.exportable(w.codes), w.scale, w.zero_point, self.bias)
+            return LINEAR[self.product](x.values(), w(), bias)
+        codes, scale = member(w, "codes"), member(w, "scale")
+        if not integer:  # weight_only_linear has the gradient itself
+            return served_linear(self.product, x, *w.exportable(codes), scale, w.zero_point, bias)
+        if not x.wants_gradient():
+            return integer_product(x, codes, scale, bias)
+        value = integer_product(x.detached(), codes, scale, bias)
         wide = torch.promote_types(w.dtype, torch.float32)
         return straight_through(x.widest().values(), w.values(wide), None, value)
 

@@ -121,6 +121,16 @@ def choose(name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, *bound
     return _OPS[name][0](x.detach(), *where, *bounds, symmetric)
 
 
+def choose_and_quantize(
+    name: str, x: Tensor, where: tuple[Any, ...], low: int, high: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Codes of dtype and their scale, symmetric."""
+    op, attributes = _OPS[name][1], (*where, low, high, dtype, True)
+    y = NotImplemented if is_dynamo_compiling() else op.fast(x, *attributes)
+    codes, scale, _ = op.dispatch(x.detach(), *attributes) if y is NotImplemented else y
+    return codes, scale
+
+
 def choose_qparams_per_tensor(
     input: Tensor,
     dtype: torch.dtype = torch.int8,

@@ -17,7 +17,7 @@ from .._out import copy_out
 from .._transforms import check_function, is_traced, wants_derivative
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
+from .matmul import KINDS, as_matrix, is_eager, product, row_sums, weight_gradient
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -55,16 +55,21 @@ def check_tensors(op: str, **named: Any) -> None:
 
 
 def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Tensor, *rest: Any) -> Any:
-    """The direct call, of matrices; NotImplemented where there is more to do or to say."""
-    tensors = (input, input_scale, weight, weight_scale)
-    if not is_eager() or any(type(t) not in KINDS or t.layout is not torch.strided or t.is_nested for t in tensors):
+    """The direct call of all rows; NotImplemented where there is more to do or to say."""
+    if not is_eager() or type(input) not in KINDS or type(input_scale) not in KINDS or type(weight_scale) not in KINDS:
         return NotImplemented
-    rows = input.shape[:-1]
-    if input_scale.shape not in (rows, (*rows, 1)):
+    try:  # of a nested tensor already the shape is an error
+        rows, scales = input.shape[:-1], input_scale.shape
+        if scales not in (rows, (*rows, 1)):
+            return NotImplemented
+        x_scale = input_scale if len(scales) == 1 else input_scale.flatten()
+        w_scale = weight_scale.squeeze(1) if weight_scale.dim() == 2 else weight_scale
+        if len(rows) == 1:
+            return _CODES.direct(input, x_scale, weight, w_scale, *rest)
+        y = _CODES.direct(as_matrix(input), x_scale, weight, w_scale, *rest)
+        return y if y is NotImplemented else y.reshape(*rows, y.shape[1])
+    except (TypeError, ValueError, RuntimeError):
         return NotImplemented
-    x_scale = input_scale if input_scale.dim() == 1 else input_scale.flatten()
-    w_scale = weight_scale.squeeze(1) if weight_scale.dim() == 2 else weight_scale
-    return direct(_CODES, input, x_scale, weight, w_scale, *rest)
 
 
 def quantized_linear_codes(

@@ -29,7 +29,7 @@ _OP = Op(
 
 
 def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
-    x, weight, scale, zero_point, bias = saved_values(ctx)
+    x, weight, scale, zero_point = saved_values(ctx)
     group_size, dtype, in_features = ctx.attributes
     codes = (weight, scale, zero_point, *code_range("weight_only_linear", dtype))
     grad_x = grad_scale = grad_zero = grad_bias = None
@@ -43,13 +43,15 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
         grad_w = product(wide.t(), x.to(wide.dtype))
         _, grad_scale, grad_zero = weights_backward(grad_w, *codes, group_size, False, *learned, dtype)
     if wanted[4]:
-        grad_bias = row_sums(grad_y, bias.dtype)
+        grad_bias = row_sums(grad_y, ctx.bias_type)
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, *codes, bias = inputs[:5]
+    ctx.bias_type = None if bias is None else bias.dtype
     learned = any(ctx.needs_input_grad[2:4])  # where they are not, no activation is kept
-    saving(5)(ctx, (inputs[0] if learned else None, *inputs[1:]), output)
+    saving(4)(ctx, (x if learned else None, *codes, *inputs[5:]), output)
 
 
 _OP.differentiable(_setup, _backward)
