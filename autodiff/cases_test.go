@@ -86,6 +86,8 @@ var elementCases = []testCase{
 	unaryCase("log", OpLog, positive(2, 3), dyn.Log),
 	unaryCase("log1p", OpLog1p, positive(2, 3), dyn.Log1p),
 	unaryCase("sqrt", OpSqrt, positive(2, 3), dyn.Sqrt),
+	unaryCase("sin", OpSin, noise(2, 3), dyn.Sin),
+	unaryCase("cos", OpCos, noise(2, 3), dyn.Cos),
 	unaryCase("tanh", OpTanh, noise(2, 3), dyn.Tanh),
 	unaryCase("sigmoid", OpSigmoid, noise(2, 3), dyn.Sigmoid),
 	unaryCase("relu", OpRelu, noise(2, 3), dyn.Relu),

@@ -37,6 +37,8 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpLog:         byFloat(rows1(8, kernel.Log[float32]), rows1(8, kernel.Log[float64])),
 	OpLog1p:       byFloat(rows1(8, kernel.Log1p[float32]), rows1(8, kernel.Log1p[float64])),
 	OpSqrt:        byFloat(rows1(4, kernel.Sqrt[float32]), rows1(4, kernel.Sqrt[float64])),
+	OpSin:         byFloat(rows1(8, kernel.Sin[float32]), rows1(8, kernel.Sin[float64])),
+	OpCos:         byFloat(rows1(8, kernel.Cos[float32]), rows1(8, kernel.Cos[float64])),
 	OpTanh:        byFloat(rows1(8, kernel.Tanh[float32]), rows1(8, kernel.Tanh[float64])),
 	OpSigmoid:     byFloat(rows1(8, kernel.Sigmoid[float32]), rows1(8, kernel.Sigmoid[float64])),
 	OpRelu:        byFloat(rows1(1, kernel.Relu[float32]), rows1(1, kernel.Relu[float64])),

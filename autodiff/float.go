@@ -182,6 +182,12 @@ func (x Float[B]) Log1p() Float[B] { return x.op1(OpLog1p) }
 // Sqrt returns the square root.
 func (x Float[B]) Sqrt() Float[B] { return x.op1(OpSqrt) }
 
+// Sin returns the sine of x radians.
+func (x Float[B]) Sin() Float[B] { return x.op1(OpSin) }
+
+// Cos returns the cosine of x radians.
+func (x Float[B]) Cos() Float[B] { return x.op1(OpCos) }
+
 // Tanh returns the hyperbolic tangent.
 func (x Float[B]) Tanh() Float[B] { return x.op1(OpTanh) }
 

@@ -42,6 +42,8 @@ const (
 	OpLog
 	OpLog1p
 	OpSqrt
+	OpSin
+	OpCos
 	OpTanh
 	OpSigmoid
 	OpRelu

@@ -61,6 +61,8 @@ var ops = [opCount]opDef{
 	OpLog:         {name: "log", in: inputs("x"), infer: each, floats: true, cheap: true},
 	OpLog1p:       {name: "log1p", in: inputs("x"), infer: each, floats: true, cheap: true},
 	OpSqrt:        {name: "sqrt", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpSin:         {name: "sin", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpCos:         {name: "cos", in: inputs("x"), infer: each, floats: true, cheap: true},
 	OpTanh:        {name: "tanh", in: inputs("x"), infer: each, floats: true, cheap: true},
 	OpSigmoid:     {name: "sigmoid", in: inputs("x"), infer: each, floats: true, cheap: true},
 	OpRelu:        {name: "relu", in: inputs("x"), infer: each, floats: true, cheap: true},

@@ -63,6 +63,8 @@ var rules = [opCount]rule{
 	OpLog:      perInput(grad(in0, func(c *ctx) dyn { return c.g.Div(c.in(0)) })),
 	OpLog1p:    perInput(grad(in0, func(c *ctx) dyn { return c.g.Div(c.in(0).AddScalar(1)) })),
 	OpSqrt:     perInput(grad(output, func(c *ctx) dyn { return c.g.Div(c.out().MulScalar(2)) })),
+	OpSin:      perInput(grad(in0, func(c *ctx) dyn { return c.g.Mul(c.in(0).Cos()) })),
+	OpCos:      perInput(grad(in0, func(c *ctx) dyn { return c.g.Mul(c.in(0).Sin()).Neg() })),
 	OpTanh:     perInput(fused(OpTanhGrad, output)),
 	OpSigmoid:  perInput(fused(OpSigmoidGrad, output)),
 	OpRelu:     perInput(fused(OpReluGrad, output)),

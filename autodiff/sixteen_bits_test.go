@@ -126,6 +126,8 @@ func TestGradientsOfSixteenBitsRoundOnce(t *testing.T) {
 			func(x, y, z, g f32) f32 { return g.Mul(x.Unsqueeze(0)).Sum(1) }},
 		"erf": {func(x, y Float[adf]) Float[adf] { return x.Erf() },
 			func(x, y, z, g f32) f32 { return g.Mul(x.PowScalar(2).Neg().Exp().MulScalar(2 / math.SqrtPi)) }, nil},
+		"cos": {func(x, y Float[adf]) Float[adf] { return x.Cos() },
+			func(x, y, z, g f32) f32 { return g.Mul(x.Sin()).Neg() }, nil},
 		"pow_scalar": {func(x, y Float[adf]) Float[adf] { return x.PowScalar(2.3) },
 			func(x, y, z, g f32) f32 { return g.Mul(x.PowScalar(1.3).MulScalar(2.3)) }, nil},
 		"log1p": {func(x, y Float[adf]) Float[adf] { return x.Log1p() },

@@ -81,6 +81,7 @@ func (g *graph) squared(i int) (int, bool) {
 var (
 	unary = map[string]func(value) value{
 		"neg": value.Neg, "abs": value.Abs, "exp": value.Exp, "tanh": value.Tanh, "sigmoid": value.Sigmoid, "relu": value.Relu,
+		"sin": value.Sin, "cos": value.Cos,
 		"gelu": value.Gelu, "erf": value.Erf, "floor": value.Floor, "sign": value.Sign, "max_all": value.MaxAll, "min_all": value.MinAll,
 		"flatten": func(x value) value { return x.Flatten(0) }, "silu": value.Silu,
 	}

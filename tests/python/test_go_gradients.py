@@ -101,6 +101,8 @@ OPS = {
     "neg": torch.neg,
     "abs": torch.abs,
     "exp": torch.exp,
+    "sin": torch.sin,
+    "cos": torch.cos,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "relu": torch.relu,

@@ -78,6 +78,7 @@ func TestSpecialValues(t *testing.T) {
 		{Log1p(0), 0}, {Log1p(-1), -inf}, {Log1p(inf), inf}, {Log1p(1e308), 709.1962086421661},
 		{Tanh(inf), 1}, {Tanh(-inf), -1}, {Tanh(nan), nan},
 		{Sigmoid(inf), 1}, {Sigmoid(-inf), 0}, {Sigmoid(nan), nan}, {Sigmoid(0), 0.5},
+		{Sin(inf), nan}, {Sin(nan), nan}, {Cos(-inf), nan}, {Cos(nan), nan}, {Cos(0), 1}, {Sin(5e-324), 5e-324},
 		{Erf(inf), 1}, {Erf(-inf), -1}, {Erf(nan), nan}, {Erf(0), 0},
 		{Pow(2, 10), 1024}, {Pow(-2, 3), -8}, {Pow(-2, 0.5), nan}, {Pow(0, -1), inf}, {Pow(4, -2), 1. / 16},
 		{Pow(0, 0.5), 0}, {Pow(inf, 0.5), inf}, {Pow(nan, 0), 1}, {Pow(-2, 65), -math.Pow(2, 65)},
@@ -120,7 +121,7 @@ func TestGeluBelow0(t *testing.T) {
 func TestZeroSigns(t *testing.T) {
 	minus := math.Copysign(0, -1)
 	for name, f := range map[string]func(float64) float64{
-		"tanh": Tanh, "erf": Erf, "log1p": Log1p, "gelu": Gelu,
+		"tanh": Tanh, "sin": Sin, "erf": Erf, "log1p": Log1p, "gelu": Gelu,
 		"tanh32": func(x float64) float64 { return float64(Tanh32(float32(x))) },
 	} {
 		if got := f(minus); got != 0 || !math.Signbit(got) {

@@ -44,6 +44,19 @@ func Erf[T Float](z, x, _ []T) { function(erfOf, z, x, erf32, detmath.Erf) }
 
 var erf32, log32, log1p32 = In64[float32](detmath.Erf), In64[float32](detmath.Log), In64[float32](detmath.Log1p)
 
+// Sin writes the sine.
+func Sin[T Float](z, x, _ []T) { inDouble(z, x, detmath.Sin) }
+
+// Cos writes the cosine.
+func Cos[T Float](z, x, _ []T) { inDouble(z, x, detmath.Cos) }
+
+// inDouble writes a function that has no assembly loops: it is computed in float64 and rounded once.
+func inDouble[T Float](z, x []T, f func(float64) float64) {
+	for i, v := range x[:len(z)] {
+		z[i] = T(f(float64(v)))
+	}
+}
+
 // TanhGrad writes g * (1 - y*y).
 func TanhGrad[T Float](z, g, y []T) {
 	g, y = g[:len(z)], y[:len(z)]
