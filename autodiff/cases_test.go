@@ -66,6 +66,9 @@ func binaryCase(name string, op Op, a, b data, f func(x, y dyn) dyn) testCase {
 // offTies are elements to quantize that lie halfway between no codes.
 var offTies = values([]int{2, 4}, 0.31, -0.72, 1.13, 9.7, -9.4, 0.05, -1.57, 0.84)
 
+// angles are in every quarter, far out and, 355, near a multiple of pi.
+var angles = values([]int{2, 4}, 0.3, -0.7, 1.3, 2.9, -4.4, 5.6, 355, -4000)
+
 var cases = slices.Concat(elementCases, shapeCases, networkCases, planCases)
 
 var elementCases = []testCase{
@@ -86,8 +89,8 @@ var elementCases = []testCase{
 	unaryCase("log", OpLog, positive(2, 3), dyn.Log),
 	unaryCase("log1p", OpLog1p, positive(2, 3), dyn.Log1p),
 	unaryCase("sqrt", OpSqrt, positive(2, 3), dyn.Sqrt),
-	unaryCase("sin", OpSin, noise(2, 3), dyn.Sin),
-	unaryCase("cos", OpCos, noise(2, 3), dyn.Cos),
+	unaryCase("sin", OpSin, angles, dyn.Sin),
+	unaryCase("cos", OpCos, angles, dyn.Cos),
 	unaryCase("tanh", OpTanh, noise(2, 3), dyn.Tanh),
 	unaryCase("sigmoid", OpSigmoid, noise(2, 3), dyn.Sigmoid),
 	unaryCase("relu", OpRelu, noise(2, 3), dyn.Relu),

@@ -76,7 +76,7 @@
 //
 // A result does not depend on the number of threads, on the strategy, on the
 // run, or on what else the machine does. Elementwise arithmetic, sums (in the
-// orders of the project's numeric contract), exp, log, tanh and their like
+// orders of the project's numeric contract), exp, log, sin, tanh and their like
 // (plain Go, no fused operations), random numbers and this project's own
 // operations (embedding, grid_sample, affine_grid, the quantize family, run
 // through package plans) give the same bits on every machine, and so do matrix
