@@ -48,6 +48,7 @@ func buildQuantizedLinear(pl *plan) error {
 	pl.accumulator = tensor.I64
 	l := &linear{LinearLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0]}
 	l.across = ceilDiv(l.n, cpu.LinearColumns)
+	// Whole panels, with which tiles begin.
 	l.rows = min(l.m, max(linearRows, roundUp(min(l.m*l.across/linearJobs, mostLinearRows), cpu.LinearPanel)))
 	l.tiles, l.panels = l.runTile, l.packPanel
 	if l.Pack != nil {
