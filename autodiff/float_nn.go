@@ -61,7 +61,7 @@ func (x Float[B]) ConvTranspose2d(weight, bias Float[B], w Window) Float[B] {
 	if size[0] < 1 || size[1] < 1 {
 		return Float[B]{failed(x.be, "conv_transpose2d: x is %v, the weight %v and the padding %v; want less padding: the result would be %d by %d", x, weight, w.Pad, size[0], size[1])}
 	}
-	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
+	return x.inFloat32(weight, bias, func(x, weight, bias Float[B]) Float[B] {
 		shape := []int64{int64(x.extent(0)), int64(out), int64(size[0]), int64(size[1])}
 		y := Float[B]{x.run(OpConv2dDX, &Attr{Window: w, Shape: shape}, weight.Tensor)}
 		return y.intoScaled(Float[B]{}, bias.perChannel(4))

@@ -46,7 +46,8 @@ func RowsPacked(m, n, k int64) (rows, bytes int64) {
 	if k == 0 || k > maxInt32Depth || n < linearPanelColumns {
 		return 0, 0
 	}
-	for rows = m / LinearPanel * LinearPanel; ; {
+	rows = m / LinearPanel * LinearPanel
+	for {
 		room := panelRows(m - rows)
 		if room == 0 || rows+room >= m {
 			return min(rows+room, m), panelAt(rows+room, k)
