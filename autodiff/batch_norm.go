@@ -25,7 +25,7 @@ func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) F
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	if !train {
-		return x.normalized(p.Weight, p.Bias, func(x, weight, bias Float[B]) Float[B] {
+		return x.inFloat32(p.Weight, p.Bias, func(x, weight, bias Float[B]) Float[B] {
 			// Two passes over x, whatever is absent.
 			rank, d := x.Rank(), x.DType()
 			scale := p.RunningVar.Cast(d).AddScalar(eps).Sqrt().Recip()
@@ -39,7 +39,7 @@ func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) F
 			return x.scaled(scale.perChannel(rank), shift.perChannel(rank))
 		})
 	}
-	return x.normalized(p.Weight, p.Bias, func(x, weight, bias Float[B]) Float[B] {
+	return x.inFloat32(p.Weight, p.Bias, func(x, weight, bias Float[B]) Float[B] {
 		var made temporaries[B]
 		defer made.release()
 		by, rank := made.add(x.Transpose(0, 1)), x.Rank()

@@ -44,8 +44,11 @@ func (x Float[B]) ConvTranspose2d(weight, bias Float[B], w Window) Float[B] {
 	if err := w.complete(); err != nil {
 		return Float[B]{failed(x.be, "conv_transpose2d: %w", err)}
 	}
-	if x.Rank() != 4 || weight.Rank() != 4 || x.extent(1) != weight.extent(0) {
-		return Float[B]{failed(x.be, "conv_transpose2d: x is %v and the weight %v; want [n, c, h, w] and [c, o/groups, kh, kw]", x, weight)}
+	if x.Rank() != 4 || weight.Rank() != 4 || x.extent(1) != weight.extent(0) || x.extent(1)%w.Groups != 0 {
+		return Float[B]{failed(x.be, "conv_transpose2d: x is %v and the weight %v, in %d groups; want [n, c, h, w] and [c, o/groups, kh, kw]", x, weight, w.Groups)}
+	}
+	if min(x.extent(2), x.extent(3), weight.extent(2), weight.extent(3)) < 1 {
+		return Float[B]{failed(x.be, "conv_transpose2d: x is %v and the weight %v; want a pixel and a tap of the kernel at least", x, weight)}
 	}
 	out := weight.extent(1) * w.Groups
 	if bias.Err() == nil && (bias.Rank() != 1 || bias.extent(0) != out) {
@@ -61,7 +64,7 @@ func (x Float[B]) ConvTranspose2d(weight, bias Float[B], w Window) Float[B] {
 	if size[0] < 1 || size[1] < 1 {
 		return Float[B]{failed(x.be, "conv_transpose2d: x is %v, the weight %v and the padding %v; want less padding: the result would be %d by %d", x, weight, w.Pad, size[0], size[1])}
 	}
-	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
+	return x.inFloat32(weight, bias, func(x, weight, bias Float[B]) Float[B] {
 		shape := []int64{int64(x.extent(0)), int64(out), int64(size[0]), int64(size[1])}
 		y := Float[B]{x.run(OpConv2dDX, &Attr{Window: w, Shape: shape}, weight.Tensor)}
 		return y.intoScaled(Float[B]{}, bias.perChannel(4))

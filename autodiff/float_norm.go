@@ -13,7 +13,7 @@ func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
 	if err := x.normalizes("layer_norm", "[..., n]", 1, -1, eps, weight, bias); err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
-	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
+	return x.inFloat32(weight, bias, func(x, weight, bias Float[B]) Float[B] {
 		return x.normalize(eps, false).intoScaled(weight, bias)
 	})
 }
@@ -24,7 +24,7 @@ func (x Float[B]) RMSNorm(weight Float[B], eps float64) Float[B] {
 	if err := x.normalizes("rms_norm", "[..., n]", 1, -1, eps, weight); err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
-	return x.normalized(weight, Float[B]{}, func(x, weight, _ Float[B]) Float[B] {
+	return x.inFloat32(weight, Float[B]{}, func(x, weight, _ Float[B]) Float[B] {
 		return x.normalize(eps, true).intoScaled(weight, Float[B]{})
 	})
 }
@@ -40,7 +40,7 @@ func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Floa
 	if err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
-	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
+	return x.inFloat32(weight, bias, func(x, weight, bias Float[B]) Float[B] {
 		shape := x.Shape()
 		n, channels, each := shape[0], shape[1], 1
 		for _, d := range shape[2:] {
@@ -112,8 +112,8 @@ func (x Float[B]) normalizes(name, layout string, rank, axis int, eps float64, p
 	return nil
 }
 
-// normalized computes in f32 where the type has 16 bits: squares may be out of its range.
-func (x Float[B]) normalized(weight, bias Float[B], of func(x, weight, bias Float[B]) Float[B]) Float[B] {
+// inFloat32 computes in f32 where the type has 16 bits: squares and sums may be out of its range.
+func (x Float[B]) inFloat32(weight, bias Float[B], of func(x, weight, bias Float[B]) Float[B]) Float[B] {
 	d := x.DType()
 	if d.Size() != 2 {
 		return of(x, weight, bias)

@@ -27,7 +27,7 @@ type ChosenSums[C Compute] struct {
 	Seen   []uint8          // by row and column: how many terms there were, modulo ChunkSize; or nil
 }
 
-// RowType loads and stores rows of a type, of 16 bits by kernels.
+// RowType loads and stores rows of a type, those of 16 bits by kernels.
 type RowType struct{ *gatherType }
 
 // RowTypes is the table of RowType.

@@ -75,9 +75,9 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 // tile is the side of the squares that are transposed.
 const tile = 16
 
-// turnGradients puts the upstream gradients of a position's channels side by
+// transposeGradients puts the upstream gradients of a position's channels side by
 // side, as its sums are.
-func turnGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) *C {
+func transposeGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) *C {
 	t := typeFor(k.needs, k.dtype)
 	if first := b.GradOutput.Row(0, 0); s.pitch == 1 && first.Contiguous() && first.DType.Size() == int64(unsafe.Sizeof(C(0))) {
 		return (*C)(first.P)

@@ -82,7 +82,7 @@ func (s *GridScatter[C]) room() (sums *byte, list *[2]int64) {
 // those of one tap after the other lie pitch elements apart.
 func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps, pitch int) {
 	s.touch(pixels, taps, pitch, b.N)
-	dy := turnGradients(k, s, b)
+	dy := transposeGradients(k, s, b)
 	chunks, list := s.room()
 	s.full = g.add[s.pitch/4](pixels, weights, taps, pitch*4, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
 		unsafe.SliceData(s.count), chunks, list, s.full)

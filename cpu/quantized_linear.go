@@ -13,13 +13,14 @@ type LinearTile struct {
 	Scratch              *Scratch
 }
 
-// LinearPanels are the first Rows of x, packed for kernels.
+// LinearPanels are the first Rows of x, packed for kernels; none is 0 rows.
 type LinearPanels struct {
 	P    unsafe.Pointer
 	Rows int64
 }
 
-// LinearLayer computes a tile. Where Pack is there, it packs the rows of a tile first, or those that RowsPacked names.
+// LinearLayer computes tiles by Run. Pack, if there is one, packs those rows of a tile that Panels has room for. The
+// tiles of both begin with a multiple of LinearPanel.
 type LinearLayer struct {
 	Run, Pack func(*LinearTile)
 }
@@ -27,7 +28,7 @@ type LinearLayer struct {
 // LinearPanel is how many rows a panel has at most.
 const LinearPanel = 32
 
-// panelRows returns how many rows the first panel of so many has room for, or 0 if none is worth one.
+// panelRows returns how many rows the first panel for so many has room for: 0 where they are too few for one.
 func panelRows(rows int64) int64 {
 	switch {
 	case rows >= 27:
@@ -40,11 +41,12 @@ func panelRows(rows int64) int64 {
 	return 0
 }
 
-// RowsPacked returns how many of m rows are packed for a product with n rows of k codes, and where they fit.
+// RowsPacked returns how many of m rows are packed for a product with n rows of k codes, and the bytes that their panels take.
 func RowsPacked(m, n, k int64) (rows, bytes int64) {
 	if k == 0 || k > maxInt32Depth || n < linearPanelColumns {
 		return 0, 0
 	}
+	rows = m / LinearPanel * LinearPanel
 	for {
 		room := panelRows(m - rows)
 		if room == 0 || rows+room >= m {

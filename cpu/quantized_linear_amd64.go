@@ -54,6 +54,7 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 	}
 	s := scaledBy[C]{newScaled[C](t), kernel.scale, t.Y.DType.Size() == int64(unsafe.Sizeof(C(0))) && t.Y.Contiguous()}
 	sums := linearSums{t: t, kernel: kernel, columns: columns, whole: t.K / kernel.step * kernel.step}
+	// Of LinearColumns columns these are the first four blocks.
 	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), LinearPanel*columns)
 	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[4])), linearStrip)
 	sums.reads = true
@@ -61,7 +62,7 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 	for m := t.M0; m < t.M1; {
 		n := min(strip, t.M1-m)
 		if m < t.Panels.Rows && columns >= linearPanelColumns {
-			n = sums.panel(m)
+			n = sums.packed(m)
 		} else {
 			sums.rows(m, n)
 		}

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "unsafe"
 
 // Many rows of x lie in panels: two vectors of what sums start with, then, as often as K needs, two of 4, 8 or 16 codes
 // of each row.
@@ -13,9 +9,10 @@ var panelKernels = map[int64]func(x *int8, k int, w *int8, wStride, columns, ahe
 	8: dotPanel8VNNI, 16: dotPanel16VNNI, 32: dotPanel32VNNI,
 }
 
+// panel is where the panel lies that begins with row m.
 func (t *LinearTile) panel(m int64) unsafe.Pointer { return unsafe.Add(t.Panels.P, panelAt(m, t.K)) }
 
-// packPanels packs the rows of a tile that are packed.
+// packPanels is Pack.
 func packPanels(t *LinearTile) {
 	for m, end := t.M0, min(t.M1, t.Panels.Rows); m < end; {
 		room := panelRows(t.Panels.Rows - m)
@@ -31,9 +28,9 @@ func (t *LinearTile) packPanel(m, rows, room int64) {
 	for i := range rows {
 		start[i*LinearPanel/room] = -correctionVNNI((*int8)(t.X.Row(m+i, 0).P), int(t.K))
 	}
-	codes, size := unsafe.Pointer(&unsafe.Slice(start, 2)[1]), 4*LinearPanel/room
+	codes, size := unsafe.Add(unsafe.Pointer(start), unsafe.Sizeof(*start)), 4*LinearPanel/room // size: codes of a row side by side
 	whole := t.K &^ (size - 1)
-	turnCodes[size](codes, 4*LinearPanel, t.X.Row(m, 0).P, t.X.RowStride, rows, whole/size)
+	transposeCodes[size](codes, 4*LinearPanel, t.X.Row(m, 0).P, t.X.RowStride, rows, whole/size)
 	if whole == t.K {
 		return
 	}
@@ -44,16 +41,11 @@ func (t *LinearTile) packPanel(m, rows, room int64) {
 	}
 }
 
-// turnCodes transposes a matrix of so many codes.
-var turnCodes = [...]Transpose{4: fastTranspose(tensor.I32), 8: fastTranspose(tensor.I64), 16: transpose[[16]int8]}
+// transposeCodes transposes matrices whose elements are so many codes.
+var transposeCodes = [...]Transpose{4: transposeBySize[4], 8: transposeBySize[8], 16: transpose[[16]int8]}
 
-func fastTranspose(d tensor.DType) Transpose {
-	turn, _ := transposeRows[0].Pick(Types{In: InTypes{d}})
-	return turn
-}
-
-// panel computes the sums of the panel that begins with row m.
-func (s *linearSums) panel(m int64) (rows int64) {
+// packed computes the sums of the panel that begins with row m, and returns how many rows it has.
+func (s *linearSums) packed(m int64) (rows int64) {
 	room := panelRows(s.t.Panels.Rows - m)
 	rows = min(room, s.t.Panels.Rows-m)
 	most := max(linearPanelColumns, linearProducts/(room*s.t.K)&^(linearPanelColumns-1))

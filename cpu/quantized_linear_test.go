@@ -23,12 +23,14 @@ func linearKernels(f func(name string, kernel func(*cpu.LinearTile))) {
 	}
 }
 
-// packed returns what packs the rows of a tile and then runs it.
+// packed returns what packs the rows of a tile, in memory that it gives the tile once, and then runs it.
 func packed(layer cpu.LinearLayer) func(*cpu.LinearTile) {
 	return func(t *cpu.LinearTile) {
 		rows, bytes := cpu.RowsPacked(t.M1, t.N1, t.K)
-		memory := guard(make([]byte, bytes), true)
-		t.Panels = cpu.LinearPanels{P: unsafe.Pointer(unsafe.SliceData(memory)), Rows: rows}
+		if t.Panels.Rows < rows {
+			memory := guard(make([]byte, bytes), true)
+			t.Panels = cpu.LinearPanels{P: unsafe.Pointer(unsafe.SliceData(memory)), Rows: rows}
+		}
 		for m := int64(0); m < rows; m += cpu.LinearPanel {
 			panel := *t
 			panel.M0, panel.M1 = m, min(m+cpu.LinearPanel, t.M1)
@@ -90,11 +92,23 @@ func TestQuantizedLinearRows(t *testing.T) {
 	})
 }
 
+// TestRowsPacked counts rows and bytes of panels; those of very many rows took minutes.
+func TestRowsPacked(t *testing.T) {
+	for _, c := range []struct{ m, n, k, rows, bytes int64 }{
+		{6, 8, 16, 0, 0}, {7, 8, 16, 7, 8 * 32}, {38, 8, 17, 32, 32 * 48}, {45, 8, 1, 45, 48 * 32}, {74, 8, 65536, 72, 72 * 65552},
+		{100, 7, 16, 0, 0}, {100, 8, 0, 0, 0}, {100, 8, 65537, 0, 0}, {1 << 45, 8, 1, 1 << 45, 1 << 50},
+	} {
+		rows, bytes := cpu.RowsPacked(c.m, c.n, c.k)
+		require.Equal(t, [2]int64{c.rows, c.bytes}, [2]int64{rows, bytes}, "%v", c)
+	}
+}
+
 func BenchmarkQuantizedLinear(b *testing.B) {
 	for _, m := range []int64{1, 64, 512} {
-		tile := linearTile(m, 4096, 64, true)
 		linearKernels(func(name string, kernel func(*cpu.LinearTile)) {
 			b.Run(fmt.Sprint(name, m), func(b *testing.B) {
+				defer releaseGuards()
+				tile := linearTile(m, 4096, 64, true) // its own: others are not packed
 				for b.Loop() {
 					kernel(tile)
 				}

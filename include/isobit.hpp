@@ -266,7 +266,7 @@ public:
   explicit Plan(const std::string &problem) : Plan(problem, isobit_preference{}) {}
 
   // struct_size is filled in here.
-  Plan(const std::string &problem, isobit_preference preference) : Plan() { // now whole: what throws destroys it
+  Plan(const std::string &problem, isobit_preference preference) : Plan() { // so that what throws here runs ~Plan
     preference.struct_size = sizeof preference;
     if (problem.find('\0') != std::string::npos)
       throw Error(ISOBIT_INVALID_PROBLEM, "isobit: a problem's text has a NUL in it");
@@ -322,7 +322,7 @@ public:
   isobit_plan handle() const { return handle_; }
 
 private:
-  Plan() = default; // none
+  Plan() = default; // no plan
 
   // The argument list as isobit.h takes it.
   class Pointers {

@@ -17,8 +17,8 @@ const (
 	chosenPerPosition  = 4        // choices for each position, at most
 	latePerPosition    = 3        // likewise, of more than lateColumns columns of 16 bits, where slots are given late
 	lateColumns        = 32       // see latePerPosition
-	largeTable         = 8        // rows for each position, from which on it is faster for more choices,
-	largePerPosition   = 10       // of f32 and f64,
+	largeTable         = 8        // rows for each position, from which on there may be more choices:
+	largePerPosition   = 10       // for each position, of f32 and f64,
 	lateLarge          = 5        // and of 16 bits, where slots are given late
 	chosenMost         = 64 << 20 // bytes of sums, or of counts, apart from the gradient
 	countedPerPosition = 32       // elements of the gradient for each position, where all are counted

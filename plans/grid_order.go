@@ -6,7 +6,7 @@ import (
 )
 
 // The order that an output's positions are taken in. Kernels take blocks of
-// them, runs along x. Where a grid turns the image, a row of positions reads
+// them, runs along x. Where a grid rotates the image, a row of positions reads
 // pixels of many rows, and the next row of positions the same ones: blocks that
 // lie below each other share pages and cache lines.
 
@@ -21,7 +21,7 @@ const (
 	tallTile = 32  // blocks in a tile below each other
 	wideTile = 8   // blocks in a tile side by side
 	longRow  = 384 // positions in a row that is cut into columns of tiles
-	// Of images of up to so many bytes, even turned ones are read in the order of
+	// Of images of up to so many bytes, even rotated ones are read in the order of
 	// the grid, which lies in a cache further away than they do.
 	nearImage = 3 << 20
 )

@@ -10,7 +10,7 @@ import (
 // quantizedLinear multiplies codes of activations with codes of weights in
 // exact integers, then scales once (NUMERICS.md, section 7).
 //
-// Workspace: x, packed for the kernels.
+// Workspace: x, packed for the kernels, which do without where a preference does not allow that much.
 var quantizedLinear = op{
 	name: "quantized_linear", category: Linear,
 	doc: "A linear layer of codes: exact integer products of x and weight, scaled once, and a bias.",
@@ -48,10 +48,14 @@ func buildQuantizedLinear(pl *plan) error {
 	pl.accumulator = tensor.I64
 	l := &linear{LinearLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0]}
 	l.across = ceilDiv(l.n, cpu.LinearColumns)
+	// Whole panels, with which tiles begin.
 	l.rows = min(l.m, max(linearRows, roundUp(min(l.m*l.across/linearJobs, mostLinearRows), cpu.LinearPanel)))
 	l.tiles, l.panels = l.runTile, l.packPanel
 	if l.Pack != nil {
-		l.packed, pl.workspace = cpu.RowsPacked(l.m, l.n, l.k)
+		rows, bytes := cpu.RowsPacked(l.m, l.n, l.k)
+		if limit := pl.pref.MaxWorkspace; limit == 0 || bytes <= limit {
+			l.packed, pl.workspace = rows, bytes
+		}
 	}
 	pl.run = l.run
 	return nil

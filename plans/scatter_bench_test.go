@@ -25,8 +25,8 @@ func smoothGrid(n, h, w int64) tensor.View {
 	return grid
 }
 
-// turnedGrid returns the grid of a small rotation, which reads along slanted lines.
-func turnedGrid(n, h, w int64) tensor.View {
+// rotatedGrid returns the grid of a small rotation, which reads along slanted lines.
+func rotatedGrid(n, h, w int64) tensor.View {
 	grid := tensor.New(tensor.F32, n, h, w, 2)
 	v := tensor.Slice[float32](grid)
 	for i := range n * h * w {
@@ -134,7 +134,7 @@ func BenchmarkGridSample(b *testing.B) {
 	grids := []struct {
 		name string
 		make func(n, h, w int64) tensor.View
-	}{{"smooth", smoothGrid}, {"turned", turnedGrid}}
+	}{{"smooth", smoothGrid}, {"rotated", rotatedGrid}}
 	for _, size := range [][4]int64{{256, 1, 28, 28}, {64, 1, 28, 28}, {32, 3, 64, 64}, {16, 64, 56, 56}, {16, 64, 128, 128}, {16, 3, 512, 512}, {1, 3, 1080, 1920}} {
 		n, c, h, w := size[0], size[1], size[2], size[3]
 		shape := fmt.Sprintf("[%d,%d,%d,%d]", n, c, h, w)

@@ -64,11 +64,11 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 				c.data = "extreme"
 			}
 			if problem := plans.MustParse(text); problem.Op() == "matmul" { // as a linear layer's weight and, in its gradient, what comes from above
-				turns := []string{"other", "input", "other input"}
+				sides := []string{"other", "input", "other input"}
 				if tensor.NumElements(problem.Shape("y")) >= 3<<19 { // smaller ones run the same kernels all ways
-					turns = turns[(i+1)%3:][:1]
+					sides = sides[(i+1)%3:][:1]
 				}
-				for _, c.transposed = range turns {
+				for _, c.transposed = range sides {
 					list = append(list, c)
 				}
 				c.transposed = ""

@@ -150,7 +150,7 @@ func (k *rowTerms) foldQuad(terms [4]value) []value {
 	meet := func(name string, low, high int, a, b value) value {
 		return k.add(k.apply(name, low, b, a), k.apply(name, high, b, a))
 	}
-	turned := func(v value, order int) value { return k.apply("VPERMILPS", order, v) }
+	permuted := func(v value, order int) value { return k.apply("VPERMILPS", order, v) }
 	var folded []value
 	if k.lanes == groupChannels {
 		pairs := [2]value{meet("VSHUFF32X4", 0x44, 0xEE, terms[0], terms[1]), meet("VSHUFF32X4", 0x44, 0xEE, terms[2], terms[3])}
@@ -159,8 +159,8 @@ func (k *rowTerms) foldQuad(terms [4]value) []value {
 		folded = []value{meet("VPERM2F128", 0x20, 0x31, terms[0], terms[1]), meet("VPERM2F128", 0x20, 0x31, terms[2], terms[3])}
 	}
 	for i, v := range folded {
-		v = k.add(v, turned(v, 0x4E))
-		folded[i] = k.add(v, turned(v, 0xB1))
+		v = k.add(v, permuted(v, 0x4E))
+		folded[i] = k.add(v, permuted(v, 0xB1))
 	}
 	return folded
 }

@@ -27,7 +27,7 @@ func panels(c *build.Context) {
 // panel is a kernel under construction.
 type panel struct {
 	c                 *build.Context
-	fours             int // of codes that a row has together
+	fours             int // how many times four codes of a row lie side by side
 	flip              reg.VecVirtual
 	x                 [2]reg.VecVirtual
 	sums              [panelColumns][2]reg.VecVirtual
@@ -52,7 +52,7 @@ func newPanel(c *build.Context, fours int) *panel {
 	return p
 }
 
-// codes is how many a row has together.
+// codes is how many codes of a row lie side by side.
 func (p *panel) codes() int { return 4 * p.fours }
 
 // row is where codes of a row of w are, some bytes on.
@@ -66,21 +66,21 @@ func (p *panel) row(j, bytes int) operand.Mem {
 	return m
 }
 
-// multiply multiplies the next codes but some times as many, which load reads from w.
-func (p *panel) multiply(times int, load func(from operand.Mem, to reg.VecVirtual)) {
+// multiply multiplies the codes that come after so many steps; load reads those of w.
+func (p *panel) multiply(after int, load func(from operand.Mem, to reg.VecVirtual)) {
 	for i, x := range p.x {
-		p.c.VMOVDQU8(operand.Mem{Base: p.at, Disp: 64 * (2*times + i)}, x)
+		p.c.VMOVDQU8(operand.Mem{Base: p.at, Disp: 64 * (2*after + i)}, x)
 	}
 	for j, sums := range p.sums {
 		w := p.c.ZMM()
-		load(p.row(j, p.codes()*times), w)
+		load(p.row(j, p.codes()*after), w)
 		for i, sum := range sums {
 			vpdpbusd(p.c, p.x[i], w, sum)
 		}
 	}
 }
 
-// whole reads all codes that a row has together.
+// whole reads as many codes as lie side by side.
 func (p *panel) whole(from operand.Mem, to reg.VecVirtual) {
 	switch p.fours {
 	case 1:
@@ -110,7 +110,7 @@ func (p *panel) some() func(from operand.Mem, to reg.VecVirtual) {
 	}
 }
 
-// step goes on by some times as many codes as a row has together.
+// step goes on by so many times the codes that lie side by side.
 func (p *panel) step(times int) {
 	p.c.ADDQ(operand.I32(128*times), p.at)
 	for _, rows := range []fourRows{p.near, p.far} {
@@ -181,8 +181,8 @@ func (p *panel) begin() {
 	c.Label("begun")
 }
 
-// fold makes of the sums of a vector's rows, of four columns and of the other four, registers that have in each quarter
-// four columns of a row: one of the rows that the quarter had, the next in the next register.
+// fold adds up the sums of a vector's rows. It returns registers for the first four columns and for the other four: a
+// quarter of each has those columns of one row, and the same quarter of the next register those of the next row.
 func (p *panel) fold(i int) (halves [2][]reg.VecVirtual) {
 	c := p.c
 	for half := range halves {

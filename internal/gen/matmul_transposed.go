@@ -211,9 +211,9 @@ func (t *transposed) moveOn(j, deep int) {
 	}
 }
 
-// atOnce is how many elements of a column are transposed at a time: halves come from memory where they belong, which
-// saves a step. Without masks there are registers for a square only beside few sums. With them whole lines come
-// faster from the caches, but pairs, of which more is asked.
+// atOnce is how many elements of a column are transposed at a time. Half of them can be loaded to where they belong,
+// which saves a step; without masks there are no registers for more, but beside few sums. With masks lines come faster
+// from the caches as a whole, except pairs, which take more instructions.
 func (t *transposed) atOnce() int {
 	if t.isa.masks && !t.dots || !t.isa.masks && len(t.sums)*t.squares+t.lanes <= matmulTransposedMost {
 		return t.lanes

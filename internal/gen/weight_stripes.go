@@ -51,7 +51,7 @@ func weightStripes(c *build.Context) {
 			}
 			w.stripes(1, row)
 			if t.shift != "" {
-				continue // what made bytes of them takes less than turning weights
+				continue // what made bytes of them takes less time than reordering weights
 			}
 			newWeightReader(c, isa, t.bytes, t.widen, t.shift, "packWeights"+name, "to *float32, apart int)",
 				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.").pack()

@@ -61,7 +61,7 @@ def test_gradients_of_a_matrix_that_comes_transposed(wanted):
     y = isobit.linear(*tensors)
     assert y.grad_fn.name() == "isobit_linearBackward"
     x, w, b = tensors
-    same = torch.autograd.grad(isobit.linear(x[None], w, b)[0], leaves, y)  # which has a step that turns w
+    same = torch.autograd.grad(isobit.linear(x[None], w, b)[0], leaves, y)  # which has a step that transposes w
     for grad, t, other in zip(torch.autograd.grad(y, leaves, y), leaves, same, strict=True):
         assert torch.equal(grad, other) and grad.stride() == t.stride()
 

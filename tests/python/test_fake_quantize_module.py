@@ -281,6 +281,15 @@ def test_codes_come_with_their_scale_where_one_pass_gives_the_same_bits(name, dt
             assert_same(codes, fake.scheme.quantize(x, scale, zero_point, torch.int8))
 
 
+def test_codes_come_from_the_observer_that_has_taken_the_place_of_the_first():
+    """The scale was that of the first one's range of codes."""
+    symmetric = {"dtype": torch.int8, "qscheme": torch.per_tensor_symmetric}
+    fake = FakeQuantize(isobit.nn.MinMaxObserver, is_dynamic=True, **symmetric)
+    fake.activation_post_process = isobit.nn.MinMaxObserver(quant_min=-8, quant_max=7, **symmetric)
+    layer = isobit.nn.FakeQuantizedLinear(10, 3, activation_fake_quantizer=fake, weight_fake_quantizer=of(CONFIG_INT8))
+    assert_same(layer.eval().served()(X).detach(), layer(X).detach())
+
+
 def test_codes_come_from_the_parameters_that_a_subclass_chooses():
     class Twice(FakeQuantize):
         def parameters_for(self, x):

@@ -17,12 +17,13 @@ const (
 	addTo                         // they are added to it
 )
 
-// grid lays planes out in frames of zeros: elements whose line and column leave other remainders of the stride are a
-// part of their own, so that all results take the same taps of it.
+// grid lays planes out in frames of zeros, in as many parts as a line and a column leave remainders when they are
+// divided by the strides, so that what one tap takes lies side by side.
 type grid struct {
-	stride, before [2]int // before is the zeros above and to the left, and first the lines and columns that begin a part
-	first          [2]int
-	part, line     int // the sizes of a part and of a line
+	stride     [2]int
+	before     [2]int // zeros above and to the left
+	first      [2]int // the line and the column that parts begin with: those before are not kept
+	part, line int    // the sizes of a part and of a line
 }
 
 // size is that of all parts.

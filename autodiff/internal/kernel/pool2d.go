@@ -32,9 +32,9 @@ func key32(v float32) int64 {
 // MaxPool writes the largest element of every window and its position in the
 // plane: the first of equals, and the first NaN before all.
 func MaxPool[T Float](t Threads, p *Pool, y []T, at []int32, x []T) {
-	four := is32[T]() && p.KH == 2 && p.KW == 2 && p.Stride[1] == 2 && p.Pad == [2]int{}
+	two := is32[T]() && p.KH == 2 && p.KW == 2 && p.Stride[1] == 2 && p.Pad == [2]int{}
 	t.For(p.Planes*p.OH, p.OW*p.KH*p.KW*2, 1, func(lo, hi int) {
-		if is32[T]() && !four {
+		if is32[T]() && !two {
 			newPoolRows(p).run(slice[float32](y), at, slice[float32](x), lo, hi)
 			return
 		}
@@ -42,7 +42,7 @@ func MaxPool[T Float](t Threads, p *Pool, y []T, at []int32, x []T) {
 			plane := x[r/p.OH*p.H*p.W:][:p.H*p.W]
 			ys, ats := y[r*p.OW:][:p.OW], at[r*p.OW:][:p.OW]
 			top := r%p.OH*p.Stride[0] - p.Pad[0]
-			if four {
+			if two {
 				maxPool2(slice[float32](ys), ats, slice[float32](plane), top*p.W, p.W)
 				continue
 			}

@@ -16,7 +16,8 @@ func BCEWithLogits[T Float](z, x, target []T) {
 	})
 }
 
-// smallAndLarge writes log(1 + exp(-|x|)) + max(x, 0), of which more changes the second part at some place.
+// smallAndLarge writes log(1 + exp(-|x|)) + max(x, 0). Before they are added, more may change some of the latter, whose
+// first is that of x[at].
 func smallAndLarge[T Float](z, x []T, more func(large []T, at int)) {
 	var memory [lanes]T
 	for at := 0; at < len(z); at += lanes {

@@ -198,9 +198,11 @@ class FakeQuantize(FakeQuantizer):
         return Parameters(scale, zero_point)
 
     def codes_for(self, x: Tensor) -> tuple[Tensor | None, Parameters]:
+        # Another class, or another observer in the place of the first, may choose otherwise than the scheme does.
         if self.is_dynamic and type(self).parameters_for is FakeQuantize.parameters_for:
             observer = member(self, "activation_post_process")
-            if getattr(type(observer), "choose", None) is MinMaxObserver.choose:
+            ours = getattr(type(observer), "choose", None) is MinMaxObserver.choose
+            if ours and observer.scheme is self.scheme:
                 chosen = self.scheme.choose_codes(x)
                 if chosen is not None:
                     return chosen[0], Parameters(chosen[1], None)
