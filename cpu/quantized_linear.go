@@ -43,16 +43,33 @@ func panelRows(rows int64) int64 {
 
 // RowsPacked returns how many of m rows are packed for a product with n rows of k codes, and the bytes that their panels take.
 func RowsPacked(m, n, k int64) (rows, bytes int64) {
-	if k == 0 || k > maxInt32Depth || n < linearPanelColumns {
+	if k == 0 || k > maxInt32Depth {
 		return 0, 0
 	}
-	rows = m / LinearPanel * LinearPanel
+	if n >= leastForPanel(LinearPanel, k) {
+		rows = m / LinearPanel * LinearPanel
+	}
 	for {
 		room := panelRows(m - rows)
-		if room == 0 || rows+room >= m {
-			return min(rows+room, m), panelAt(rows+room, k)
+		if room == 0 || n < leastForPanel(room, k) {
+			return rows, panelAt(rows, k)
+		}
+		if rows+room >= m {
+			return m, panelAt(rows+room, k)
 		}
 		rows += room
+	}
+}
+
+// leastForPanel is how many rows of weights make up for packing so many rows of k codes.
+var leastForPanel = func(room, k int64) int64 {
+	switch least := 32 + k/16; room {
+	case 8:
+		return 8 * least
+	case 16:
+		return 2 * least
+	default:
+		return least
 	}
 }
 

@@ -74,6 +74,7 @@ func vectorSpan[T tensor.Element](v []T, atTheEnd bool) cpu.Span {
 
 // TestQuantizedLinearRows holds every row against the definition.
 func TestQuantizedLinearRows(t *testing.T) {
+	defer cpu.PackAlways()()
 	definition, _ := cpu.QuantizedLinear[len(cpu.QuantizedLinear)-1].Pick(cpu.Types{Compute: tensor.F32})
 	linearKernels(func(name string, kernel func(*cpu.LinearTile)) {
 		for _, size := range [][3]int64{{1, 64, 4}, {2, 63, 5}, {3, 65, 7}, {4, 1, 4}, {5, 128, 64}, {9, 15, 9}, {6, 1000, 3}, {4, 65536, 4}, {7, 17, 33}, {64, 200, 64}, {7, 19, 8}, {8, 127, 9}, {13, 19, 8}, {16, 3, 64}, {27, 6, 9}, {56, 77, 63}, {32, 65536, 8}, {17, 65537, 8}} {
@@ -95,8 +96,8 @@ func TestQuantizedLinearRows(t *testing.T) {
 // TestRowsPacked counts rows and bytes of panels; those of very many rows took minutes.
 func TestRowsPacked(t *testing.T) {
 	for _, c := range []struct{ m, n, k, rows, bytes int64 }{
-		{6, 8, 16, 0, 0}, {7, 8, 16, 7, 8 * 32}, {38, 8, 17, 32, 32 * 48}, {45, 8, 1, 45, 48 * 32}, {74, 8, 65536, 72, 72 * 65552},
-		{100, 7, 16, 0, 0}, {100, 8, 0, 0, 0}, {100, 8, 65537, 0, 0}, {1 << 45, 8, 1, 1 << 45, 1 << 50},
+		{6, 1 << 20, 16, 0, 0}, {7, 264, 16, 7, 8 * 32}, {7, 263, 16, 0, 0}, {38, 33, 17, 32, 32 * 48}, {45, 64, 1, 45, 48 * 32}, {45, 63, 1, 32, 32 * 32},
+		{74, 1 << 20, 65536, 72, 72 * 65552}, {100, 31, 1, 0, 0}, {100, 32, 0, 0, 0}, {100, 1 << 20, 65537, 0, 0}, {1 << 43, 32, 1, 1 << 43, 1 << 48},
 	} {
 		rows, bytes := cpu.RowsPacked(c.m, c.n, c.k)
 		require.Equal(t, [2]int64{c.rows, c.bytes}, [2]int64{rows, bytes}, "%v", c)

@@ -83,7 +83,7 @@ func TestWeightOnlyLinearOfNegativeZeros(t *testing.T) {
 // A limit of the workspace picks a row that stays within it: of weight_only_linear the definition needs none, where
 // kernels pack x; those of quantized_linear do without.
 func TestWorkspaceLimitPicksARow(t *testing.T) {
-	for _, text := range []string{"weight_only_linear x=f32[5,70] weight=u8[9,70] group_size=32", "quantized_linear x=s8[45,70] weight=s8[70,70]"} {
+	for _, text := range []string{"weight_only_linear x=f32[5,70] weight=u8[9,70] group_size=32", "quantized_linear x=s8[173,70] weight=s8[77,70]"} {
 		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
 		require.NoError(t, err)
 		free, err := plans.Select(0, c.Problem, plans.Preference{})
