@@ -163,6 +163,11 @@ BAD = {
         "^embedding_bag: max_norm must be a number, not 'x'",
         lambda: isobit.embedding_bag(torch.tensor([[0]]), X, None, "x"),
     ),
+    "codes that are one number": (
+        ValueError,
+        r"^quantized_linear_codes: input has shape \[\]; want \[..., K\]",
+        lambda: isobit.quantized_linear_codes(X.to(torch.int8)[0, 0], S[0], X.to(torch.int8), S),
+    ),
     "sparse scale of codes": (
         TypeError,
         "^quantized_linear_codes: weight_scale is a sparse",

@@ -66,7 +66,7 @@ def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Te
         w_scale = weight_scale.squeeze(1) if weight_scale.dim() == 2 else weight_scale
         if len(rows) == 1:
             return _CODES.direct(input, x_scale, weight, w_scale, *rest)
-        y = _CODES.direct(as_matrix(input), x_scale, weight, w_scale, *rest)
+        y = _CODES.direct(as_matrix(input), x_scale, weight, w_scale, *rest) if input.dim() else NotImplemented
         return y if y is NotImplemented else y.reshape(*rows, y.shape[1])
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
