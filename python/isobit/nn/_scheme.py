@@ -172,8 +172,8 @@ class Scheme:
         if self.eps > 0 and not (x.device.type == "cpu" and is_plain(x)):
             return None
         before, after = self.grouping.arguments()
-        bounds = self.quant_min, self.quant_max
-        codes, scale = _qparams.choose_and_quantize(self.grouping.name, x, (*before, *after), *bounds, torch.int8)
+        attributes = (*before, *after, self.quant_min, self.quant_max, torch.int8, True)
+        codes, scale, _ = _qparams.choose_and_quantize(self.grouping.name, x, *attributes)
         return (codes, scale) if self.eps == 0 or holds_nowhere(scale < self.eps) else None
 
     def choose_for_range(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

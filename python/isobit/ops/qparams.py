@@ -121,14 +121,11 @@ def choose(name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, *bound
     return _OPS[name][0](x.detach(), *where, *bounds, symmetric)
 
 
-def choose_and_quantize(
-    name: str, x: Tensor, where: tuple[Any, ...], low: int, high: int, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Codes of dtype and their scale, symmetric."""
-    op, attributes = _OPS[name][1], (*where, low, high, dtype, True)
+def choose_and_quantize(name: str, x: Tensor, *attributes: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Codes, their scale and zero point by the plan."""
+    op = _OPS[name][1]
     y = NotImplemented if is_dynamo_compiling() else op.fast(x, *attributes)
-    codes, scale, _ = op.dispatch(x.detach(), *attributes) if y is NotImplemented else y
-    return codes, scale
+    return op.dispatch(x.detach(), *attributes) if y is NotImplemented else y
 
 
 def choose_qparams_per_tensor(
@@ -223,7 +220,7 @@ def _dynamic(
     name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     bounds = _checked(f"quantize_{name}_dynamic", x, dtype, low, high)
-    return _OPS[name][1](x.detach(), *where, *bounds, dtype, symmetric)
+    return choose_and_quantize(name, x, *where, *bounds, dtype, symmetric)
 
 
 def quantize_per_tensor_dynamic(
