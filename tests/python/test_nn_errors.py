@@ -135,7 +135,7 @@ def test_a_layer_names_the_input_that_does_not_fit():
 
 
 @pytest.mark.parametrize("on", (True, False), ids=("faking", "not faking"))
-@pytest.mark.parametrize("kind", (torch.nn.Linear, torch.nn.Embedding))
+@pytest.mark.parametrize("kind", (torch.nn.Linear, torch.nn.Embedding, torch.nn.EmbeddingBag))
 def test_convert_refuses_hooks_that_make_other_values_of_a_weight(kind, on):
     """What it keeps are the codes of the weight: such values were lost."""
     plain = prepare(kind(8, 4), **{"weight" if kind is torch.nn.Linear else "embedding": LearnableFakeQuantize})

@@ -7,14 +7,15 @@ Observers      MinMaxObserver, MovingAverageMinMaxObserver, PerChannelMinMaxObse
                MovingAveragePerChannelMinMaxObserver, HistogramObserver, MSEObserver
 Switches       enable_observer, disable_observer, enable_fake_quant, disable_fake_quant: for ``model.apply``
 
-prepare makes FakeQuantizedLinear and FakeQuantizedEmbedding; WeightOnlyLinear is one for weights of few bits. convert
-makes the Served classes of them."""
+prepare makes FakeQuantizedLinear, FakeQuantizedEmbedding and FakeQuantizedEmbeddingBag; WeightOnlyLinear is one for
+weights of few bits. convert makes the Served classes of them."""
 
 from ._fake_quantizer import disable_fake_quant, disable_observer, enable_fake_quant, enable_observer
 from .convert import convert
 from .embedding import Embedding, EmbeddingBag
 from .fake_quantize import FakeQuantize
-from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightOnlyLinear
+from .fake_quantized import FakeQuantizedLinear, WeightOnlyLinear
+from .fake_quantized_embedding import FakeQuantizedEmbedding, FakeQuantizedEmbeddingBag
 from .histogram_observer import HistogramObserver
 from .learnable_fake_quantize import LearnableFakeQuantize
 from .linear import Linear, QuantizedLinear, ServedLinear
@@ -23,7 +24,8 @@ from .mse_observer import MSEObserver
 from .observers import MinMaxObserver
 from .per_channel_observers import MovingAveragePerChannelMinMaxObserver, PerChannelMinMaxObserver
 from .prepare import prepare
-from .served import ServedFakeQuantize, ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
+from .served import ServedFakeQuantize, ServedFakeQuantizedLinear
+from .served_embedding import ServedFakeQuantizedEmbedding, ServedFakeQuantizedEmbeddingBag
 from .spatial_transformer import SpatialTransformer
 from .synchronize import synchronize_observers
 
@@ -32,6 +34,7 @@ __all__ = [
     "EmbeddingBag",
     "FakeQuantize",
     "FakeQuantizedEmbedding",
+    "FakeQuantizedEmbeddingBag",
     "FakeQuantizedLinear",
     "HistogramObserver",
     "LearnableFakeQuantize",
@@ -44,6 +47,7 @@ __all__ = [
     "QuantizedLinear",
     "ServedFakeQuantize",
     "ServedFakeQuantizedEmbedding",
+    "ServedFakeQuantizedEmbeddingBag",
     "ServedFakeQuantizedLinear",
     "ServedLinear",
     "SpatialTransformer",

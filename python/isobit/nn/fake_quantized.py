@@ -8,18 +8,16 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
-from ..ops.embedding import embedding
 from ._fake_quantizer import FakeQuantizer
 from ._grouping import Grouping
 from ._linear import Operand, trained_linear
 from ._modules import check_features, check_input, leaf
 from ._scheme import code_type
-from .embedding import Embedding
 from .fake_quantize import FakeQuantize
-from .served import ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
+from .served import ServedFakeQuantizedLinear
 
 
-def _checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
+def checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
     if by is not None and not isinstance(by, FakeQuantizer):
         owner, kind = type(layer).__name__, type(by).__name__
         raise TypeError(f"{owner}: {name} is a {kind}; want LearnableFakeQuantize, FakeQuantize or None")
@@ -63,8 +61,8 @@ class FakeQuantizedLinear(torch.nn.Linear):
         self._quantize_by(weight_fake_quantizer, activation_fake_quantizer, exact)
 
     def _quantize_by(self, weight: FakeQuantizer | None, activation: FakeQuantizer | None, exact: bool) -> None:
-        self.activation_fake_quantizer = _checked(self, "activation_fake_quantizer", activation)
-        self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
+        self.activation_fake_quantizer = checked(self, "activation_fake_quantizer", activation)
+        self.weight_fake_quantizer = checked(self, "weight_fake_quantizer", weight)
         check_kinds(type(self).__name__, "b", exact=exact)
         self.exact = exact
         if weight is not None:
@@ -127,59 +125,3 @@ class WeightOnlyLinear(FakeQuantizedLinear):
             weight_fake_quantizer=fake,
             exact=exact,
         )
-
-
-@leaf
-class FakeQuantizedEmbedding(Embedding):
-    """An isobit.nn.Embedding whose weight passes through ``weight_fake_quantizer``, a LearnableFakeQuantize or
-    FakeQuantize module. ``served()``, and convert, keep codes, and dequantize the rows that are
-    asked for, with the bits of eval mode. There is no max_norm, which would change the weight below its
-    codes, and no sparse gradient: ValueError."""
-
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        _freeze: bool = False,
-        device: Any = None,
-        dtype: torch.dtype | None = None,
-        *,
-        weight_fake_quantizer: FakeQuantizer,
-    ) -> None:
-        given = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, _freeze
-        super().__init__(num_embeddings, embedding_dim, *given, device, dtype)
-        if self.max_norm is not None or self.sparse:
-            raise ValueError("FakeQuantizedEmbedding: want max_norm=None and sparse=False")
-        self._quantize_by(weight_fake_quantizer)
-
-    @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls, embeddings: Tensor, freeze: bool = True, *args: Any, weight_fake_quantizer: FakeQuantizer, **keywords: Any
-    ) -> FakeQuantizedEmbedding:
-        """The layer of these weights; the arguments are those of torch.nn.Embedding.from_pretrained."""
-        plain = Embedding.from_pretrained(embeddings, freeze, *args, **keywords)
-        given = plain.padding_idx, plain.max_norm, plain.norm_type, plain.scale_grad_by_freq, plain.sparse
-        rows, columns = plain.weight.shape
-        layer = cls(rows, columns, *given, device="meta", weight_fake_quantizer=weight_fake_quantizer)
-        layer.weight = plain.weight
-        return layer
-
-    def _quantize_by(self, weight: FakeQuantizer) -> None:
-        if weight is None:
-            raise TypeError("FakeQuantizedEmbedding: weight_fake_quantizer is None; want a module")
-        self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
-        weight.expect(self.weight.shape)
-
-    def forward(self, input: Tensor) -> Tensor:
-        weight = self.weight_fake_quantizer(self.weight)
-        return embedding(input, weight, self.padding_idx, scale_grad_by_freq=self.scale_grad_by_freq)
-
-    def served(self) -> ServedFakeQuantizedEmbedding:
-        """This layer for inference: its weight as codes."""
-        return ServedFakeQuantizedEmbedding(self.weight, self.weight_fake_quantizer, self.padding_idx)

@@ -11,9 +11,10 @@ import torch
 from .._checks import check_kinds
 from ._fake_quantizer import FakeQuantizer
 from ._modules import check_module
-from .embedding import Embedding
+from .embedding import Embedding, EmbeddingBag
 from .fake_quantize import FakeQuantize
-from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear
+from .fake_quantized import FakeQuantizedLinear
+from .fake_quantized_embedding import FakeQuantizedEmbedding, FakeQuantizedEmbeddingBag
 from .torchao_config import WANTED
 
 Filter = Callable[[torch.nn.Module, str], bool]
@@ -22,6 +23,7 @@ _Types = tuple[type[torch.nn.Module], ...]
 # What layers become. Subclasses do not: their forward is another, or, as in MultiheadAttention, is not called.
 _LINEAR: _Types = (torch.nn.Linear,)
 _EMBEDDING: _Types = (torch.nn.Embedding, Embedding)
+_EMBEDDING_BAG: _Types = (torch.nn.EmbeddingBag, EmbeddingBag)
 
 
 @torch.inference_mode(False)  # whose tensors are of no use when it has ended
@@ -37,8 +39,8 @@ def prepare(
     inplace: bool = False,
 ) -> torch.nn.Module:
     """The module for quantization-aware training: every torch.nn.Linear in it a FakeQuantizedLinear by
-    ``weight`` and ``activation``, every torch.nn.Embedding a FakeQuantizedEmbedding by ``embedding``; what has
-    None stays as it is. ``convert`` is the way on to serving.
+    ``weight`` and ``activation``, every torch.nn.Embedding a FakeQuantizedEmbedding and every torch.nn.EmbeddingBag a
+    FakeQuantizedEmbeddingBag by ``embedding``; what has None stays as it is. ``convert`` is the way on to serving.
 
     Each of the three is a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, a dict of their fields
     (see FakeQuantize.from_config; ``range_learning`` learns scales of the weight's shape), or what
@@ -68,6 +70,7 @@ def prepare(
     kinds: list[tuple[_Types, Any, dict[str, Any]]] = [
         (_LINEAR, FakeQuantizedLinear, {"weight": weight, "activation": activation}),
         (_EMBEDDING, FakeQuantizedEmbedding, {"embedding": embedding}),
+        (_EMBEDDING_BAG, FakeQuantizedEmbeddingBag, {"embedding": embedding}),
     ]
     kinds = [kind for kind in kinds if any(given is not None for given in kind[2].values())]
     if not kinds:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_dense
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
 from ._buffers import FollowsData, member
@@ -17,8 +16,6 @@ from ._linear import LINEAR, Operand, integer_product, product_of, served_linear
 from ._modules import check_features, is_exporting, leaf
 from ._scheme import Scheme, code_type
 from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_codes, words_for_values
-
-_INDICES = (torch.int32, torch.int64)
 
 
 def _copied(tensor: Tensor | None) -> Tensor | None:
@@ -224,28 +221,3 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
     def extra_repr(self) -> str:
         features = f"in_features={self.in_features}, out_features={self.out_features}"
         return f"{features}, product={self.product}, bias={self.bias is not None}"
-
-
-@leaf
-class ServedFakeQuantizedEmbedding(torch.nn.Module):
-    """What FakeQuantizedEmbedding becomes: ``forward(input)`` gathers rows of codes, and dequantizes them.
-    An index that is negative or too large is an IndexError."""
-
-    def __init__(self, weight: Tensor, weight_by: FakeQuantizer | None, padding_idx: int | None = None) -> None:
-        super().__init__()
-        self.num_embeddings, self.embedding_dim = weight.shape
-        self.padding_idx = padding_idx
-        self.weight = ServedWeight(weight, weight_by)
-
-    def forward(self, input: Tensor) -> Tensor:
-        owner = type(self).__name__
-        check_dense(owner, input=input)
-        if input.dtype not in _INDICES:
-            raise ValueError(f"{owner}: input is {input.dtype}; want one of {', '.join(map(str, _INDICES))}")
-        try:
-            return self.weight.rows(input)
-        except IndexError:
-            raise IndexError(f"{owner}: input has an index out of range; want 0 to {self.num_embeddings - 1}") from None
-
-    def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"

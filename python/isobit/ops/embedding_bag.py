@@ -153,7 +153,7 @@ def embedding_bag(
         if y is not NotImplemented:
             return y
     if isinstance(input, Tensor) and input.layout == torch.jagged:
-        input, offsets, per_sample_weights = _unnested(input, offsets, per_sample_weights)
+        input, offsets, per_sample_weights = unnested(input, offsets, per_sample_weights)
         include_last_offset = True
     check_dense("embedding_bag", input=input, weight=weight)
     bags = _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
@@ -177,7 +177,7 @@ def embedding_bag(
     return y
 
 
-def _unnested(input: Any, offsets: Any, per_sample_weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def unnested(input: Any, offsets: Any, per_sample_weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """The values and offsets of a jagged tensor, which is a batch of bags."""
     if offsets is not None:
         raise ValueError("embedding_bag: offsets were given, and input is nested, whose rows are the bags")
