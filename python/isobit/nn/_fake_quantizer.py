@@ -162,3 +162,11 @@ enable_fake_quant = _for_each("enable_fake_quant")
 disable_fake_quant = _for_each("disable_fake_quant")
 enable_observer = _for_each("enable_observer")
 disable_observer = _for_each("disable_observer")
+
+
+def checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
+    """What a layer was given as its fake-quantizer ``name``; TypeError where it is none."""
+    if by is not None and not isinstance(by, FakeQuantizer):
+        owner, kind = type(layer).__name__, type(by).__name__
+        raise TypeError(f"{owner}: {name} is a {kind}; want LearnableFakeQuantize, FakeQuantize or None")
+    return by

@@ -1,4 +1,4 @@
-"""Layers whose weights, and activations, are fake-quantized in training, and are served as codes."""
+"""Linear layers whose weights, and activations, are fake-quantized in training, and are served as codes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,13 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
-from ._fake_quantizer import FakeQuantizer
+from ._fake_quantizer import FakeQuantizer, checked
 from ._grouping import Grouping
 from ._linear import Operand, trained_linear
 from ._modules import check_features, check_input, leaf
 from ._scheme import code_type
 from .fake_quantize import FakeQuantize
 from .served import ServedFakeQuantizedLinear
-
-
-def checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
-    if by is not None and not isinstance(by, FakeQuantizer):
-        owner, kind = type(layer).__name__, type(by).__name__
-        raise TypeError(f"{owner}: {name} is a {kind}; want LearnableFakeQuantize, FakeQuantize or None")
-    return by
 
 
 @leaf

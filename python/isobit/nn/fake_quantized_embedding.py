@@ -10,25 +10,27 @@ from torch import Tensor
 
 from ..ops.embedding import embedding
 from ..ops.embedding_bag import embedding_bag
-from ._fake_quantizer import FakeQuantizer
+from ._fake_quantizer import FakeQuantizer, checked
 from ._modules import leaf
 from .embedding import Embedding, EmbeddingBag
-from .fake_quantized import checked
 from .served_embedding import ServedFakeQuantizedEmbedding, ServedFakeQuantizedEmbeddingBag
 
 
 class _FakeQuantizedTable(torch.nn.Module):
     """What both share: a ``weight_fake_quantizer`` that the weight passes through."""
 
+    max_norm: float | None
+    sparse: bool
+    weight: Tensor
+
     def _quantize_by(self, weight: FakeQuantizer) -> None:
-        layer: Any = self
         owner = type(self).__name__
-        if layer.max_norm is not None or layer.sparse:
+        if self.max_norm is not None or self.sparse:
             raise ValueError(f"{owner}: want max_norm=None and sparse=False")
         if weight is None:
             raise TypeError(f"{owner}: weight_fake_quantizer is None; want a module")
         self.weight_fake_quantizer = checked(self, "weight_fake_quantizer", weight)
-        weight.expect(layer.weight.shape)
+        weight.expect(self.weight.shape)
 
     @classmethod
     def from_pretrained(
