@@ -51,7 +51,7 @@ func newChosenRuns(types cpu.Types, r *rand.Rand) chosenRuns {
 	x.strands, x.strandsOutside = 1, false
 	x.steps = min(x.steps, cpu.MaxGroupRuns)
 	x.n = x.length * x.steps
-	x.types.Attrs = cpu.Attrs{Symmetric: r.IntN(2) == 0}
+	x.types.Attrs = cpu.Attrs{Symmetric: r.IntN(2) == 0, Eps: oneOf(r, 0, 0, 0x1p-23, 1, 1e30)}
 	for step := range x.steps {
 		x.draw(r, step)
 	}
@@ -129,7 +129,8 @@ func (x chosenRuns) defined(step int) (codes []byte, qparams [2]float32) {
 	}
 	pick(cpu.MinMax)(x.length, 0, a)
 	e := cpu.FoldMinMax(cpu.BothLanes[float32](scratch))
-	qparams[0], qparams[1] = cpu.QParams(e[0], e[1], float32(x.lo), float32(x.hi), x.types.Attrs.Symmetric)
+	chosen := cpu.Codes[float32]{QMin: float32(x.lo), QMax: float32(x.hi), Eps: float32(x.types.Attrs.Eps), Symmetric: x.types.Attrs.Symmetric}
+	qparams[0], qparams[1] = chosen.QParams(e[0], e[1])
 	if x.out {
 		out := x.types.Out[0]
 		codes = make([]byte, int64(x.length)*out.Size())

@@ -63,33 +63,42 @@ func MergeMinMax[C Compute](lo, hi *C, otherLo, otherHi C) {
 
 // ChooseParams makes of the extremes of groups their scales and zero points, as QParams
 // does.
-type ChooseParams[C Compute] func(extremes [2][]C, qmin, qmax C, symmetric bool)
+type ChooseParams[C Compute] func(extremes [2][]C, codes Codes[C])
 
 // ChooseParamsRows is the table of the ways to do so.
 func ChooseParamsRows[C Compute]() []Row[ChooseParams[C]] {
 	return float32Before[ChooseParams[C]](chooseParamsRows, chooseParams)
 }
 
-func chooseParams[C Compute](extremes [2][]C, qmin, qmax C, symmetric bool) {
+func chooseParams[C Compute](extremes [2][]C, codes Codes[C]) {
 	for i, lo := range extremes[0] {
-		extremes[0][i], extremes[1][i] = QParams(lo, extremes[1][i], qmin, qmax, symmetric)
+		extremes[0][i], extremes[1][i] = codes.QParams(lo, extremes[1][i])
 	}
+}
+
+// Codes says what scales and zero points are chosen for.
+type Codes[C Compute] struct {
+	QMin, QMax, Eps C
+	Symmetric       bool
 }
 
 // QParams returns the scale and the zero point for a range of values [lo, hi]
 // that includes 0 (NUMERICS.md, section 3, choose_qparams). The zero point of a
 // symmetric range is 0.
-func QParams[C Compute](lo, hi, qmin, qmax C, symmetric bool) (scale, zeroPoint C) {
-	if symmetric {
-		scale = max(-lo, hi) / qmax
+func (q Codes[C]) QParams(lo, hi C) (scale, zeroPoint C) {
+	if q.Symmetric {
+		scale = max(-lo, hi) / q.QMax
 	} else {
-		scale = (hi - lo) / (qmax - qmin)
+		scale = (hi - lo) / (q.QMax - q.QMin)
 	}
 	if scale == 0 {
 		scale = 1
 	}
-	if !symmetric {
-		zeroPoint = roundZeroPoint(qmin-lo/scale, qmin, qmax)
+	if scale < q.Eps {
+		scale = q.Eps
+	}
+	if !q.Symmetric {
+		zeroPoint = roundZeroPoint(q.QMin-lo/scale, q.QMin, q.QMax)
 	}
 	return scale, zeroPoint
 }

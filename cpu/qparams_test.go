@@ -44,11 +44,14 @@ func TestChooseParams(t *testing.T) {
 			for i := range got {
 				got[i] = append(got[i], want[i]...)
 			}
-			symmetric, qmin, qmax := r.IntN(2) == 0, float32(-r.IntN(256)), float32(1+r.IntN(255))
-			definition(want, qmin, qmax, symmetric)
-			kernel(got, qmin, qmax, symmetric)
+			codes := cpu.Codes[float32]{QMin: float32(-r.IntN(256)), QMax: float32(1 + r.IntN(255)), Symmetric: r.IntN(2) == 0}
+			if r.IntN(2) == 0 {
+				codes.Eps = float32(math.Ldexp(r.Float64(), r.IntN(60)-30))
+			}
+			definition(want, codes)
+			kernel(got, codes)
 			for i := range want {
-				require.Equal(t, canonical(want[i]), canonical(got[i]), "%s: %v to %v, symmetric %v", row.Name, qmin, qmax, symmetric)
+				require.Equal(t, canonical(want[i]), canonical(got[i]), "%s: %+v", row.Name, codes)
 			}
 		}
 	}

@@ -63,6 +63,7 @@ type (
 type Attrs struct {
 	Reciprocal bool         // multiply by 1/scale instead of dividing by scale
 	Symmetric  bool         // chosen scales are for a symmetric range, without zero points
+	Eps        float64      // and none is below this
 	Code       tensor.DType // codes are rounded to this 8-bit float type; None: to whole numbers
 }
 

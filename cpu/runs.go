@@ -214,7 +214,7 @@ func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	c.params = unsafe.Pointer(&a.Scratch.runs)
 	if k.chooses {
 		lo, hi := float32(a.Lo), float32(a.Hi)
-		c.symmetric = a.Attrs.Symmetric
+		c.symmetric, c.eps = a.Attrs.Symmetric, float32(a.Attrs.Eps)
 		c.small = c.quick && smallBound(lo) && smallBound(hi) && (!c.symmetric || lo <= 0 && hi >= 0)
 		return
 	}

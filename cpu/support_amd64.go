@@ -130,17 +130,17 @@ var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types
 	}, kernel != nil
 }}}
 
-var chooseParamsRows = []Row[ChooseParams[float32]]{{"avx2", AVX2, always(ChooseParams[float32](func(extremes [2][]float32, qmin, qmax float32, symmetric bool) {
+var chooseParamsRows = []Row[ChooseParams[float32]]{{"avx2", AVX2, always(ChooseParams[float32](func(extremes [2][]float32, codes Codes[float32]) {
 	const step = 8
 	whole := len(extremes[0]) / step * step
 	switch {
 	case whole == 0:
-	case symmetric:
-		chooseSymmetricAVX2(&extremes[0][0], &extremes[1][0], whole, qmin, qmax, qmax)
+	case codes.Symmetric:
+		chooseSymmetricAVX2(&extremes[0][0], &extremes[1][0], whole, codes.QMin, codes.QMax, codes.QMax, codes.Eps)
 	default:
-		chooseAsymmetricAVX2(&extremes[0][0], &extremes[1][0], whole, qmin, qmax, qmax-qmin)
+		chooseAsymmetricAVX2(&extremes[0][0], &extremes[1][0], whole, codes.QMin, codes.QMax, codes.QMax-codes.QMin, codes.Eps)
 	}
-	chooseParams([2][]float32{extremes[0][whole:], extremes[1][whole:]}, qmin, qmax, symmetric)
+	chooseParams([2][]float32{extremes[0][whole:], extremes[1][whole:]}, codes)
 }))}}
 
 // quickParams fills in what runs need for quick codes (internal/gen/quick.go),

@@ -51,6 +51,7 @@ type kernelCall struct {
 	half       uint8          // and elements of 16 bits
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 	columns    unsafe.Pointer // what quick codes of each element of the rows are made of, or nil
+	eps        float32        // no scale is chosen below it
 }
 
 // runParams is the parameters of many runs.

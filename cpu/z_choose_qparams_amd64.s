@@ -119,6 +119,8 @@ divide11:
 
 after14:
 after13:
+	VMOVSS   296(CX), X10
+	VMAXSS   X12, X10, X12
 	VMOVAPS  X0, X10
 	CMPB     79(CX), $0x00
 	JNE      chosen12
@@ -309,6 +311,8 @@ divide17:
 
 after20:
 after19:
+	VMOVSS   296(CX), X10
+	VMAXSS   X12, X10, X12
 	VMOVAPS  X0, X10
 	CMPB     79(CX), $0x00
 	JNE      chosen18

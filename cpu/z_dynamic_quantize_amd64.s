@@ -124,6 +124,8 @@ divide11:
 
 after14:
 after13:
+	VMOVSS   296(CX), X14
+	VMAXSS   X16, X14, X16
 	VMOVAPS  X12, X14
 	CMPB     79(CX), $0x00
 	JNE      chosen12
@@ -610,6 +612,8 @@ divide11:
 
 after14:
 after13:
+	VMOVSS   296(CX), X14
+	VMAXSS   X16, X14, X16
 	VMOVAPS  X12, X14
 	CMPB     79(CX), $0x00
 	JNE      chosen12
@@ -1062,6 +1066,8 @@ divide11:
 
 after14:
 after13:
+	VMOVSS   296(CX), X17
+	VMAXSS   X19, X17, X19
 	VMOVAPS  X15, X17
 	CMPB     79(CX), $0x00
 	JNE      chosen12
@@ -1568,6 +1574,8 @@ divide11:
 
 after14:
 after13:
+	VMOVSS   296(CX), X13
+	VMAXSS   X15, X13, X15
 	VMOVAPS  X11, X13
 	CMPB     79(CX), $0x00
 	JNE      chosen12
@@ -2089,6 +2097,8 @@ divide17:
 
 after20:
 after19:
+	VMOVSS   296(CX), X13
+	VMAXSS   X15, X13, X15
 	VMOVAPS  X11, X13
 	CMPB     79(CX), $0x00
 	JNE      chosen18

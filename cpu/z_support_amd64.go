@@ -131,10 +131,10 @@ func loadZerosAVX2U16(to *float32, from *byte, n int, lo float32, hi float32)
 // span is what ranges are divided by.
 //
 //go:noescape
-func chooseSymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
+func chooseSymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32, eps float32)
 
 // chooseAsymmetricAVX2 makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;
 // span is what ranges are divided by.
 //
 //go:noescape
-func chooseAsymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
+func chooseAsymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32, eps float32)

@@ -1003,30 +1003,32 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func chooseSymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
+// func chooseSymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32, eps float32)
 // Requires: AVX, AVX2
-TEXT ·chooseSymmetricAVX2(SB), NOSPLIT, $0-36
+TEXT ·chooseSymmetricAVX2(SB), NOSPLIT, $0-40
 	MOVQ         lo+0(FP), AX
 	MOVQ         hi+8(FP), CX
 	VBROADCASTSS span+32(FP), Y0
-	VXORPS       Y1, Y1, Y1
-	VPCMPEQD     Y2, Y2, Y2
-	VPSRLD       $0x19, Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
+	VBROADCASTSS eps+36(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	VPCMPEQD     Y3, Y3, Y3
+	VPSRLD       $0x19, Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
 	MOVQ         n+16(FP), DX
 
 next:
 	TESTQ     DX, DX
 	JLE       done
-	VMOVUPS   (AX), Y3
-	VMOVUPS   (CX), Y4
-	VSUBPS    Y3, Y1, Y3
-	VMAXPS    Y4, Y3, Y3
-	VDIVPS    Y0, Y3, Y3
-	VCMPPS    $0x00, Y1, Y3, Y4
-	VBLENDVPS Y4, Y2, Y3, Y3
-	VMOVUPS   Y3, (AX)
-	VMOVUPS   Y1, (CX)
+	VMOVUPS   (AX), Y4
+	VMOVUPS   (CX), Y5
+	VSUBPS    Y4, Y2, Y4
+	VMAXPS    Y5, Y4, Y4
+	VDIVPS    Y0, Y4, Y4
+	VCMPPS    $0x00, Y2, Y4, Y5
+	VBLENDVPS Y5, Y3, Y4, Y4
+	VMAXPS    Y4, Y1, Y4
+	VMOVUPS   Y4, (AX)
+	VMOVUPS   Y2, (CX)
 	ADDQ      $0x20, AX
 	ADDQ      $0x20, CX
 	SUBQ      $0x08, DX
@@ -1036,41 +1038,43 @@ done:
 	VZEROUPPER
 	RET
 
-// func chooseAsymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
+// func chooseAsymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32, eps float32)
 // Requires: AVX, AVX2
-TEXT ·chooseAsymmetricAVX2(SB), NOSPLIT, $0-36
+TEXT ·chooseAsymmetricAVX2(SB), NOSPLIT, $0-40
 	MOVQ         lo+0(FP), AX
 	MOVQ         hi+8(FP), CX
 	VBROADCASTSS span+32(FP), Y0
-	VXORPS       Y1, Y1, Y1
-	VPCMPEQD     Y2, Y2, Y2
-	VPSRLD       $0x19, Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VBROADCASTSS qmin+24(FP), Y3
-	VBROADCASTSS qmax+28(FP), Y4
-	VXORPS       Y5, Y5, Y5
-	VBROADCASTSS qmin+24(FP), Y6
+	VBROADCASTSS eps+36(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	VPCMPEQD     Y3, Y3, Y3
+	VPSRLD       $0x19, Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VBROADCASTSS qmin+24(FP), Y4
+	VBROADCASTSS qmax+28(FP), Y5
+	VXORPS       Y6, Y6, Y6
+	VBROADCASTSS qmin+24(FP), Y7
 	MOVQ         n+16(FP), DX
 
 next:
 	TESTQ     DX, DX
 	JLE       done
-	VMOVUPS   (AX), Y7
-	VMOVUPS   (CX), Y8
-	VSUBPS    Y7, Y8, Y8
-	VDIVPS    Y0, Y8, Y8
-	VCMPPS    $0x00, Y1, Y8, Y9
-	VBLENDVPS Y9, Y2, Y8, Y8
-	VMOVUPS   Y8, (AX)
-	VDIVPS    Y8, Y7, Y7
-	VSUBPS    Y7, Y6, Y7
-	VCMPPS    $0x07, Y7, Y7, Y8
-	VANDPS    Y8, Y7, Y7
-	VROUNDPS  $0x00, Y7, Y7
-	VMAXPS    Y3, Y7, Y7
-	VMINPS    Y4, Y7, Y7
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y7, (CX)
+	VMOVUPS   (AX), Y8
+	VMOVUPS   (CX), Y9
+	VSUBPS    Y8, Y9, Y9
+	VDIVPS    Y0, Y9, Y9
+	VCMPPS    $0x00, Y2, Y9, Y10
+	VBLENDVPS Y10, Y3, Y9, Y9
+	VMAXPS    Y9, Y1, Y9
+	VMOVUPS   Y9, (AX)
+	VDIVPS    Y9, Y8, Y8
+	VSUBPS    Y8, Y7, Y8
+	VCMPPS    $0x07, Y8, Y8, Y9
+	VANDPS    Y9, Y8, Y8
+	VROUNDPS  $0x00, Y8, Y8
+	VMAXPS    Y4, Y8, Y8
+	VMINPS    Y5, Y8, Y8
+	VADDPS    Y6, Y8, Y8
+	VMOVUPS   Y8, (CX)
 	ADDQ      $0x20, AX
 	ADDQ      $0x20, CX
 	SUBQ      $0x08, DX

@@ -10,11 +10,12 @@ type choice struct {
 	size               int64 // elements of a pack
 	codes, scale, zero int   // numbers of arguments; codes is 0 where there are none
 	symmetric          bool
+	eps                float64
 }
 
 func choiceOf(p *Problem, codes, scale, zero int) choice {
 	q := grouped(p)
-	return choice{q, q.longest(p.Shapes[0], p.Block), packSize(p.Types[0]), codes, scale, zero, p.Bool("symmetric")}
+	return choice{q, q.longest(p.Shapes[0], p.Block), packSize(p.Types[0]), codes, scale, zero, p.Bool("symmetric"), p.Float("eps")}
 }
 
 // follow reports whether groups are runs of whole packs that follow one another.
@@ -35,7 +36,7 @@ func (c *choice) columns() bool {
 func (c choice) instead(prog *Program, s stripeArgs, partial int64, step func(r *run, a *quantSumArgs)) {
 	before := prog.run
 	prog.run = func(r *run) {
-		a := quantSumArgs{q: c.q, stripe: s, symmetric: boolArg(c.symmetric)}
+		a := quantSumArgs{q: c.q, stripe: s, symmetric: boolArg(c.symmetric), factor: c.eps}
 		a.x, a.ds = tensorOf(&r.args[0]), tensorOf(&r.args[c.scale])
 		if r.args[c.zero].Present() {
 			a.dz = tensorOf(&r.args[c.zero])
@@ -88,7 +89,7 @@ func buildChooseQParams(p *Problem, prog *Program) error {
 func chooseQParams(p *Problem, prog *Program, c choice) {
 	prog.Compute = p.Types[0].Compute()
 	name := "choose_qparams" + typeNames(p.Types[0])
-	s := summing{q: c.q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero, symmetric: c.symmetric, row: c.size, column: 1}
+	s := summing{q: c.q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero, symmetric: c.symmetric, factor: c.eps, row: c.size, column: 1}
 	s.build(p, prog, p.Shapes[0], name, columnKernels)
 	c.codes = 0
 	switch packs := c.longest / c.size; {

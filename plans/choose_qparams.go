@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"math"
+
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -8,6 +10,11 @@ import (
 var symmetricAttr = attr{
 	name: "symmetric", kind: boolAttr, def: true,
 	doc: "true: scales reach from 0 to the largest absolute value, and zero points are 0; false: from the smallest to the largest value, and 0",
+}
+
+var epsAttr = attr{
+	name: "eps", kind: floatAttr, def: 0.0,
+	doc: "the least scale, at least 0: one that would be smaller is this, and zero points are made with it",
 }
 
 // The scale and zero point that an op chooses: outputs.
@@ -29,7 +36,7 @@ var (
 
 // The formulas of what is chosen.
 const (
-	formulaOfScale     = "scale = max|x| / qmax, or (hi - lo) / (qmax - qmin) with symmetric=false, lo = min(0, min x), hi = max(0, max x); 1 where that is 0"
+	formulaOfScale     = "scale = max|x| / qmax, or (hi - lo) / (qmax - qmin) with symmetric=false, lo = min(0, min x), hi = max(0, max x); 1 where that is 0; at least eps"
 	formulaOfZeroPoint = "zero_point = 0, or clamp(rint(qmin - lo / scale), qmin, qmax) with symmetric=false"
 )
 
@@ -43,7 +50,7 @@ var chooseQParams = groupedOp{
 	},
 	sections: []int{3},
 	args:     []arg{{name: "x", shaped: true, allow: floats, doc: "the numbers"}, chosenScaleArg, chosenZeroArg},
-	attrs:    rangeAnd(symmetricAttr),
+	attrs:    rangeAnd(symmetricAttr, epsAttr),
 	in:       []string{"x"}, groupOut: []string{"scale", "zero_point"}, compute: "x",
 	infer: checkChosen,
 	rows:  namesOf(cpu.MinMax),
@@ -78,10 +85,11 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 		return
 	}
 	p := &pl.problem
-	qmin, qmax, symmetric, store := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric"), storeQParams[C](p)
+	codes := cpu.Codes[C]{QMin: C(p.int("qmin")), QMax: C(p.int("qmax")), Eps: C(p.float("eps")), Symmetric: p.bool("symmetric")}
+	store := storeQParams[C](p)
 	choose := pickSupport(cpu.ChooseParamsRows[C](), t)
 	fold := extremes(t, func(w *worker, l *layout, cur *cursor, extremes [2][]C) {
-		choose(extremes, qmin, qmax, symmetric)
+		choose(extremes, codes)
 		store(w, l, cur, extremes)
 	})
 	// In one step, unless another row is asked for.
@@ -122,6 +130,9 @@ func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMa
 
 // checkChosen asks for codes that a scale above 0 and below infinity can be chosen for.
 func checkChosen(p *Problem) error {
+	if eps := p.float("eps"); !(eps >= 0) || math.IsInf(eps, 1) || p.DType("x").Compute() == tensor.F32 && math.IsInf(float64(float32(eps)), 1) {
+		return p.errorf("eps", "is %v; want at least 0, and finite in %v", formatAttr(eps), p.DType("x").Compute())
+	}
 	qmax := p.int("qmax")
 	switch symmetric := p.bool("symmetric"); {
 	case !symmetric && !p.has("zero_point"):

@@ -17,7 +17,7 @@ var dynamicQuantize = groupedOp{
 		{name: "x", shaped: true, allow: floats, doc: "the numbers"},
 		{name: "q", out: true, allow: either(codes, wider), doc: "their codes"}, chosenScaleArg, chosenZeroArg,
 	},
-	attrs: rangeAnd(symmetricAttr),
+	attrs: rangeAnd(symmetricAttr, epsAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},
 	groupOut: []string{"scale", "zero_point"}, compute: "x", codes: "q",
 	infer: checkChosen,

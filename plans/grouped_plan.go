@@ -76,7 +76,7 @@ func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
 	}
 	if p.op.hasAttr("symmetric") {
-		f.args.Attrs.Symmetric = p.bool("symmetric")
+		f.args.Attrs.Symmetric, f.args.Attrs.Eps = p.bool("symmetric"), p.float("eps")
 	}
 	for i, k := range copiedOperands {
 		f.copier[i] = newCopier(dtype(k))

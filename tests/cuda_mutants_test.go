@@ -41,6 +41,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"rows.cuh", "i64 row = block * stripe_lanes + n / S * (stripe_lanes / each) + lane;", "i64 row = block * stripe_lanes + n / S + lane * each;", "quant_sums", "dequantize_per_channel_backward grad_output=f32[300,8] grad_scale=f32 axis=1 qmin=-8 qmax=7"},
 	{"short.cuh", "by = threads / 2; by > 0; by /= 2", "by = 1; by < threads; by *= 2", "quant_sums", "dequantize_per_group_backward grad_output=f32[40,128] grad_scale=f32 group_size=128 qmin=-8 qmax=7"},
 	{"choice.cuh", "return (i32)a > (i32)b ? a : b;", "return a > b ? a : b;", "choose_qparams", "choose_qparams_per_token x=f32[9,1040] qmin=-8 qmax=7 symmetric=false"},
+	{"choice.cuh", "if (s < (T)a.factor) s", "if (!(s > (T)a.factor)) s", "choose_qparams", "choose_qparams_per_token x=f32[90,40] qmin=-8 qmax=7 eps=0.5"},
 	{"choice.cuh", "threadIdx.x / 32] = key[k];\n    }\n    __syncthreads();", "threadIdx.x / 32] = key[k];\n    }", "choose_qparams", "choose_qparams_per_token x=f32[9,1040] qmin=-8 qmax=7"},
 	{"choose_qparams.cu", "keys[n / V][n % V];\n  __syncthreads();", "keys[n / V][n % V];", "choose_qparams", "choose_qparams_per_channel x=f32[70,264] axis=1 qmin=-8 qmax=7"},
 	{"choice.cuh", "? widen<T>(Narrow<f16>::from(s))", "? s", "quantize_dynamic", "dynamic_quantize_per_token x=f32[20,520] scale=f16 q=s8 qmin=-128 qmax=127"},

@@ -41,6 +41,7 @@ template <class T> struct Choice {
     T largest = -lo > hi || lo != lo ? -lo : hi;
     s = a.symmetric ? largest / qmax : (hi - lo) / (qmax - qmin);
     if (s == 0) s = 1;
+    if (s < (T)a.factor) s = (T)a.factor;
     z = a.symmetric || a.dz.dtype == none_ ? (T)0 : round_zero(qmin - lo / s, qmin, qmax);
   }
   // The scale as it is read again.

@@ -64,7 +64,7 @@ struct QuantSumArgs {
   Stripe stripe;
   Tensor dy, x, dx; // x: codes, for dequantize; the input, for choose_qparams
   Tensor ds, dz; // the results, one per parameter; absent ones have no type
-  f64 factor;
+  f64 factor; // of what is summed; for choose_qparams the least scale
   i64 columns; // of packed codes: the extent of the last dimension
   i32 symmetric, pad;
 };

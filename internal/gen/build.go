@@ -99,6 +99,7 @@ var kernelCall = newStruct("kernelCall", "is what a call of a generated kernel r
 	{"half", "uint8", "and elements of 16 bits"},
 	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size"},
 	{"columns", "unsafe.Pointer", "what quick codes of each element of the rows are made of, or nil"},
+	{"eps", "float32", "no scale is chosen below it"},
 })
 
 func (o *op) functionName(isa *isa, v variant) string {

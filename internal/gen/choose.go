@@ -59,6 +59,10 @@ func (k *kernel) qparams(lo, hi reg.VecVirtual) (scale, zeroPoint reg.VecVirtual
 		unless(c.JPS, func() { c.VMOVSS(k.one().Mem, scale) }) // equal, not a NaN
 	})
 
+	least := c.XMM()
+	c.VMOVSS(k.field("eps"), least)
+	c.VMAXSS(scale, least, scale) // a NaN stays
+
 	c.VMOVAPS(zero, zeroPoint)
 	k.jumpIf("symmetric", chosen)
 	c.VDIVSS(scale, lo, lo)

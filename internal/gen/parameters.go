@@ -84,10 +84,10 @@ func (k *kernel) spreadParam(name string) reg.VecVirtual {
 func chooseParameters(c *build.Context) {
 	for _, symmetric := range []bool{true, false} {
 		name := either(symmetric, "chooseSymmetricAVX2", "chooseAsymmetricAVX2")
-		beginFunction(c, name, "func(lo, hi *float32, n int, qmin, qmax, span float32)",
+		beginFunction(c, name, "func(lo, hi *float32, n int, qmin, qmax, span, eps float32)",
 			name+" makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;", "span is what ranges are divided by.")
 		k := &kernel{c: c, isa: avx2, compute: f32, lanes: 8, group: 1}
-		lo, hi, span, zero, one := param(c, "lo"), param(c, "hi"), k.spreadParam("span"), k.vector(), k.vector()
+		lo, hi, span, eps, zero, one := param(c, "lo"), param(c, "hi"), k.spreadParam("span"), k.spreadParam("eps"), k.vector(), k.vector()
 		k.emit("VXORPS", zero, zero, zero)
 		k.emit("VPCMPEQD", one, one, one)
 		k.emit("VPSRLD", 25, one, one)
@@ -109,6 +109,7 @@ func chooseParameters(c *build.Context) {
 			k.emit("VDIVPS", span, scale, scale)
 			k.emit("VCMPPS", equal, zero, scale, none)
 			k.emit("VBLENDVPS", none, one, scale, scale)
+			k.emit("VMAXPS", scale, eps, scale) // a NaN stays
 			k.emit("VMOVUPS", scale, operand.Mem{Base: lo})
 			z := zero
 			if !symmetric {

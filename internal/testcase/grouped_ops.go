@@ -202,6 +202,9 @@ func (s *Source) chosen(t *text, q tensor.DType) {
 	t.add("scale", s.float())
 	symmetric := s.IntN(2) == 0
 	t.add("symmetric", symmetric)
+	if s.IntN(3) == 0 {
+		t.add("eps", oneOf(s, 0x1p-23, 0.01, 1e-40, 3))
+	}
 	if symmetric {
 		t.add("zero_point", oneOf(s, tensor.None, tensor.I32))
 	} else {

@@ -135,7 +135,7 @@ def wrong(argument, value, alone):
     elif isinstance(value, str):
         of = WORDS
     else:
-        of = FLOATS if argument in ("grad_factor", "norm_type", "max_norm") else INTS
+        of = FLOATS if argument in ("eps", "grad_factor", "norm_type", "max_norm") else INTS
     return [v for v in of if v is not None or argument not in OPTIONAL]
 
 

@@ -44,6 +44,11 @@ BAD = {
         "quantize_per_token_dynamic: quant_max is 3, and so is quant_min; want more with symmetric=false",
         lambda: isobit.quantize_per_token_dynamic(X, symmetric=False, quant_min=3, quant_max=3),
     ),
+    "scales below 0": (
+        ValueError,
+        "choose_qparams_per_tensor: eps is -1; want at least 0, and finite in torch.float32",
+        lambda: isobit.choose_qparams_per_tensor(X, eps=-1),
+    ),
     "int64 codes": (ValueError, ": dtype is torch.int64; want", lambda: quantize(dtype=torch.int64)),
     "bool codes": (TypeError, "dtype", lambda: quantize(dtype=torch.bool)),
     "codes of no dtype": ((TypeError, RuntimeError), "dtype", lambda: quantize(dtype="int8")),

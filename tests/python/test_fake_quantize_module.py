@@ -254,13 +254,13 @@ def test_range_learning_is_torchaos(symmetric):
         torch.testing.assert_close(ours.zero_point.grad / factor, theirs.zero_point.grad, rtol=1e-5, atol=1e-5)
 
 
-# Schemes of int8 products, and what rows of X a scale below eps is chosen from.
+# Schemes of int8 products, and whether one pass gives their codes.
 CODED = {
     "per token": ({"granularity": "per_token"}, True),
     "whole": ({"granularity": "per_tensor"}, True),
     "few codes": ({"granularity": "per_token", "dtype": "int4"}, True),
     "eps": ({"granularity": "per_token", "eps": 1e-6}, True),
-    "raised scales": ({"granularity": "per_token", "eps": 0.02}, False),
+    "raised scales": ({"granularity": "per_token", "eps": 0.02}, True),
     "bounds": ({"granularity": "per_token", "hp_value_ub": 1.0}, False),
     "rounded scales": ({"granularity": "per_token", "scale_precision": torch.bfloat16}, False),
 }
@@ -276,7 +276,7 @@ def test_codes_come_with_their_scale_where_one_pass_gives_the_same_bits(name, dt
         codes, parameters = fake.codes_for(x)
         scale, zero_point, _ = fake.parameters_for(x)
         assert_same(parameters.scale, scale)
-        assert (codes is not None) == together or x.isnan().any() or not x.any()
+        assert (codes is not None) == together
         if codes is not None:
             assert_same(codes, fake.scheme.quantize(x, scale, zero_point, torch.int8))
 

@@ -90,20 +90,21 @@ def test_parameters_from_data(name, dtype):
     parameter = "f64" if dtype == torch.float64 else "f32"
     for codes in (torch.int8, torch.uint8, torch.int16, torch.uint16):
         low, high = torch.iinfo(codes).min, torch.iinfo(codes).max
-        for symmetric in (True, False):
+        for symmetric, eps in ((True, 0.0), (False, 0.0), (True, 0.02), (False, 0.02)):
             zero = "none" if symmetric else "i32"
             text = f"x={spell(x, True)} scale={parameter} zero_point={zero} qmin={low} qmax={high} {words}"
-            text += f" symmetric={str(symmetric).lower()}"
+            text += f" symmetric={str(symmetric).lower()} eps={eps}"
+            keywords = {"symmetric": symmetric, "eps": eps}
             dynamic = getattr(isobit, f"quantize_{name}_dynamic")
-            got = dynamic(x, *where, codes, symmetric=symmetric)
+            got = dynamic(x, *where, codes, **keywords)
             want = expect(f"dynamic_quantize_{plan} {text} q={spell(codes)}", x)
             want = tuple(None if w is None else w.reshape(g.shape) for w, g in zip(want, got, strict=True))
             assert_same(got, want)
             for _, view in layouts(x):
-                assert_same(dynamic(view, *where, codes, symmetric=symmetric), want)
+                assert_same(dynamic(view, *where, codes, **keywords), want)
             if name == "per_token":
                 continue
-            scale, zero_point = getattr(isobit, f"choose_qparams_{name}")(x, *where, codes, symmetric=symmetric)
+            scale, zero_point = getattr(isobit, f"choose_qparams_{name}")(x, *where, codes, **keywords)
             assert_same(scale, want[1])
             assert_same(zero_point, torch.zeros_like(scale, dtype=torch.int32) if symmetric else want[2])
 

@@ -141,14 +141,18 @@ def qparams(problem, x):
     ct = compute_type(dtype_name(x))
     groups = Groups(x.shape, problem.granularity, problem.values)
     qmin, qmax = scalar(problem.values["qmin"], ct), scalar(problem.values["qmax"], ct)
-    x = widen(x, ct)
+    x, eps = widen(x, ct), scalar(problem.values.get("eps", 0.0), ct)
+
+    def raised(s):
+        s = np.where(s == 0, ct(1), s)
+        return np.where(s < eps, eps, s)
+
     if problem.values.get("symmetric", True):
         s = groups.extreme(np.abs(x), np.maximum) / qmax
-        s = np.where(s == 0, ct(1), s)
-        return groups, s, np.zeros(groups.count, ct)
+        return groups, raised(s), np.zeros(groups.count, ct)
     low, high = groups.extreme(x, np.minimum), groups.extreme(x, np.maximum)
     s = (high - low) / (qmax - qmin)
-    s = np.where(s == 0, ct(1), s)
+    s = raised(s)
     z = np.rint(qmin - low / s)
     z = np.where(np.isnan(z), ct(0), z)
     return groups, s, np.clip(z, qmin, qmax) + ct(0)

@@ -83,6 +83,7 @@ def chosen(d, stem, granularity, x, shape):
         where = granularity_field(d, granularity, shape)
     fields = [*where, f"qmin={low}", f"qmax={high}"]
     fields += [f"x={d.spec(x, shape)}", f"symmetric={'true' if symmetric else 'false'}"]
+    fields += [f"eps={d.one_of(2**-23, 0.01, 1e-40, 3.0)}"] if d.chance(0.3) else []
     fields += [f"q={code}"] if stem == "dynamic_quantize" else []
     fields += [f"scale={d.one_of('f32', *FLOATS)}"] if d.chance(0.3) else []
     kinds = ("i32", "i64", "none") if symmetric else ("i32", "i64")

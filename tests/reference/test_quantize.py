@@ -197,6 +197,10 @@ def test_dynamic_parameters():
     assert np.array_equal(s, s2, equal_nan=True) and np.array_equal(z, z2)
     (want,) = run("quantize_per_token x=f32[8,3] q=u8 qmin=0 qmax=255", [x, s, z])
     assert np.array_equal(q, want) and dtype_name(q) == "u8"
+    # At least eps, before z: of the third row it is 5 / 255, of the first 3 / 255.
+    raised, z = run("choose_qparams_per_token x=f32[8,3] symmetric=false qmin=0 qmax=255 eps=0.015625", [x])
+    assert raised[0] == 1 / 64 and raised[1] == 1 and raised[2] == s[2] and np.isnan(raised[4]) and raised[5] == np.inf
+    assert z.tolist() == [128, 0, 0, 192, 0, 0, 0, 0]
 
 
 def test_reciprocal_differs_and_is_the_rounded_product():

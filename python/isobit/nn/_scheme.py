@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds, spell
-from .._known import holds_nowhere, is_empty
+from .._known import is_empty
 from .._load import PACKED
-from .._transforms import is_plain
 from ..ops import dequantize as _dequantize
 from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block
@@ -157,8 +156,8 @@ class Scheme:
         return whole.clamp(self.quant_min, self.quant_max).to(torch.int32)
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """A scale and an int32 zero point for x: those of choose_qparams, but for eps and a middle."""
-        if (self.eps > 0 or self._bounds_magnitude()) and not (empty := is_empty(x)):
+        """A scale and an int32 zero point for x: those of choose_qparams, but for bounds of max|x| and a middle."""
+        if self._bounds_magnitude() and not (empty := is_empty(x)):
             return self.choose_for_range(*self.grouping.extremes(x if empty is False else self.grouping.with_zeros(x)))
         before, after = self.grouping.arguments()
         return self._finish(*self._chosen(self.grouping.name, x, *before, *after))
@@ -169,12 +168,10 @@ class Scheme:
         scale_dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         if not self.is_plain_int8 or self.scale_dtype not in (None, scale_dtype):
             return None
-        if self.eps > 0 and not (x.device.type == "cpu" and is_plain(x)):
-            return None
         before, after = self.grouping.arguments()
-        attributes = (*before, *after, self.quant_min, self.quant_max, torch.int8, True)
+        attributes = (*before, *after, self.quant_min, self.quant_max, torch.int8, True, self.eps)
         codes, scale, _ = _qparams.choose_and_quantize(self.grouping.name, x, *attributes)
-        return (codes, scale) if self.eps == 0 or holds_nowhere(scale < self.eps) else None
+        return codes, scale
 
     def choose_for_range(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """The same for values from low to high."""
@@ -182,21 +179,11 @@ class Scheme:
             high = torch.maximum(-low, high).clamp(*self.magnitude)
             low = -high
         scale, zero_point = self._chosen("per_token", torch.stack([low, high], -1))
-        scale, zero_point = scale.squeeze(-1), zero_point.squeeze(-1)
-        if self.eps > 0 and self.symmetric:
-            scale = scale.clamp(min=self.eps)
-        elif self.eps > 0:
-            small = scale < self.eps
-            if not holds_nowhere(small):
-                scale = torch.where(small, torch.full_like(scale, self.eps), scale)
-                # choose_qparams' rule for the scale that was raised
-                moved = (self.quant_min - low / scale).round().clamp(self.quant_min, self.quant_max)
-                zero_point = torch.where(small, moved.nan_to_num(0.0).to(torch.int32), zero_point)
-        return self._finish(scale, zero_point)
+        return self._finish(scale.squeeze(-1), zero_point.squeeze(-1))
 
     def _chosen(self, name: str, x: Tensor, *where: Any) -> tuple[Tensor, Tensor]:
         bounds = self.quant_min - self.middle, self.quant_max - self.middle
-        return _qparams.choose(name, x, where, self.symmetric, *bounds)
+        return _qparams.choose(name, x, where, self.symmetric, self.eps, *bounds)
 
     def _finish(self, scale: Tensor, zero_point: Tensor) -> tuple[Tensor, Tensor]:
         if self.middle:  # symmetric ranges are chosen a zero point of 0

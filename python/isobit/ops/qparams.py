@@ -30,19 +30,19 @@ def _define(name: str) -> tuple[Op, Op]:
     plan = GRANULARITIES[name].plan
     parameters = f"scale = {shape} : parameter", f"zero_point = {shape} : int32"
     choose = Op(
-        f"choose_qparams_{name}(Tensor input, {schema}int quant_min, int quant_max, bool symmetric=True)"
+        f"choose_qparams_{name}(Tensor input, {schema}int quant_min, int quant_max, bool symmetric=True, float eps=0.)"
         " -> (Tensor, Tensor)",
         f"choose_qparams_{plan}",
         "x[]",
-        f"{attribute}qmin:i qmax:i symmetric:b",
+        f"{attribute}qmin:i qmax:i symmetric:b eps:f",
         *parameters,
     )
     dynamic = Op(
         f"quantize_{name}_dynamic(Tensor input, {schema}int quant_min, int quant_max, ScalarType dtype, "
-        "bool symmetric=True) -> (Tensor, Tensor, Tensor)",
+        "bool symmetric=True, float eps=0.) -> (Tensor, Tensor, Tensor)",
         f"dynamic_quantize_{plan}",
         "x[]",
-        f"{attribute}qmin:i qmax:i dtype:d symmetric:b",
+        f"{attribute}qmin:i qmax:i dtype:d symmetric:b eps:f",
         "q = x : dtype",
         parameters[0],
         parameters[1] + " if !symmetric",
@@ -104,7 +104,14 @@ def _checked(op: str, x: Any, *dtype_and_range: Any) -> tuple[int, int]:
 
 
 def _choose(
-    name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
+    name: str,
+    x: Tensor,
+    where: tuple[Any, ...],
+    dtype: torch.dtype,
+    symmetric: bool,
+    low: int | None,
+    high: int | None,
+    eps: float,
 ) -> tuple[Tensor, Tensor]:
     """Scale and zero point for codes of a dtype, whose range bounds theirs."""
     bounds = _checked(f"choose_qparams_{name}", x, dtype, low, high)
@@ -113,12 +120,14 @@ def _choose(
         raise ValueError(f"choose_qparams_{name}: quant_min is {spell(low)}; {dtype} starts at {least}")
     if isinstance(high, int) and high > most:
         raise ValueError(f"choose_qparams_{name}: quant_max is {spell(high)}; {dtype} ends at {most}")
-    return choose(name, x, where, symmetric, *bounds)
+    return choose(name, x, where, symmetric, eps, *bounds)
 
 
-def choose(name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, *bounds: int) -> tuple[Tensor, Tensor]:
+def choose(
+    name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, eps: float, *bounds: int
+) -> tuple[Tensor, Tensor]:
     """Scale and zero point by the plan, for codes of any range."""
-    return _OPS[name][0](x.detach(), *where, *bounds, symmetric)
+    return _OPS[name][0](x.detach(), *where, *bounds, symmetric, eps)
 
 
 def choose_and_quantize(name: str, x: Tensor, *attributes: Any) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -135,6 +144,7 @@ def choose_qparams_per_tensor(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """(scale, zero_point) for codes of dtype, from the smallest and largest value; each of shape [].
 
@@ -143,13 +153,14 @@ def choose_qparams_per_tensor(
     ``scale = (high - low) / (quant_max - quant_min)`` and
     ``zero_point = clamp(rint(quant_min - low / scale), quant_min, quant_max)``. quant_min and quant_max are
     dtype's unless given; quant_max is above 0 where symmetric, else above quant_min. A range of zeros has the
-    scale 1, one with a NaN the scale NaN. The scale is float32 (float64 for float64), the zero point int32; neither
+    scale 1, one with a NaN the scale NaN. A scale below ``eps`` becomes eps, before the zero point is made: torchao's
+    rule, whose eps is ``torch.finfo(torch.float32).eps`` unless given. The scale is float32 (float64 for float64), the zero point int32; neither
     carries a gradient to input.
 
     >>> isobit.choose_qparams_per_tensor(torch.tensor([-1.0, 6.35]))
     (tensor(0.0500), tensor(0, dtype=torch.int32))
     """
-    return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
+    return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def choose_qparams_per_channel(
@@ -160,9 +171,10 @@ def choose_qparams_per_channel(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """As choose_qparams_per_tensor, of each index along ``axis``: both are ``[input.shape[axis]]``."""
-    return _choose("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max)
+    return _choose("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def choose_qparams_per_channel_group(
@@ -173,10 +185,11 @@ def choose_qparams_per_channel_group(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """As choose_qparams_per_tensor, of each ``group_size`` elements along the last dimension: both are
     ``[..., ceil(input.shape[-1] / group_size)]``."""
-    return _choose("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max)
+    return _choose("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def choose_qparams_per_block(
@@ -187,40 +200,50 @@ def choose_qparams_per_block(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """As choose_qparams_per_tensor, of each block of ``block_size``: both are ``[ceil(d / b), ...]``, of the
     extents d of input and b of a block."""
-    return _choose("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max)
+    return _choose("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max, eps)
 
 
-def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def choose_qparams_per_token(input: Tensor, dtype: torch.dtype, *, eps: float = 0.0) -> tuple[Tensor, Tensor]:
     """As choose_qparams_per_tensor, symmetric and of each row of the last dimension: the shape of
     scale and zero point is ``input.shape[:-1] + [1]``.
 
-    As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps a scale
-    from falling below 1e-5, differentiates it, and answers float zero points."""
+    As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps max|input| from
+    falling below 1e-5, differentiates the scale, and answers float zero points."""
     _check_dtype("choose_qparams_per_token", dtype, [d for d, (least, _) in _RANGES.items() if least])
-    return _choose("per_token", input, (), dtype, True, None, None)
+    return _choose("per_token", input, (), dtype, True, None, None, eps)
 
 
-def choose_qparams_per_token_asymmetric(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def choose_qparams_per_token_asymmetric(
+    input: Tensor, dtype: torch.dtype, *, eps: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Asymmetric parameters of each row of the last dimension, from its smallest and largest value
     (and 0, which is always a code). Shapes and dtypes as in choose_qparams_per_token;
     ``torch.ops.quantized_decomposed.choose_qparams_per_token_asymmetric`` answers float64 and int64."""
     bounds = _checked("choose_qparams_per_token_asymmetric", input, dtype)
     if is_dynamo_compiling():
-        return choose("per_token", input, (), False, *bounds)
+        return choose("per_token", input, (), False, eps, *bounds)
     try:
-        return choose("per_token", input, (), False, *bounds)
+        return choose("per_token", input, (), False, eps, *bounds)
     except (TypeError, ValueError) as error:  # which have the name of the op
         raise type(error)(str(error).replace("per_token", "per_token_asymmetric", 1)) from None
 
 
 def _dynamic(
-    name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
+    name: str,
+    x: Tensor,
+    where: tuple[Any, ...],
+    dtype: torch.dtype,
+    symmetric: bool,
+    low: int | None,
+    high: int | None,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     bounds = _checked(f"quantize_{name}_dynamic", x, dtype, low, high)
-    return choose_and_quantize(name, x, *where, *bounds, dtype, symmetric)
+    return choose_and_quantize(name, x, *where, *bounds, dtype, symmetric, eps)
 
 
 def quantize_per_tensor_dynamic(
@@ -230,10 +253,11 @@ def quantize_per_tensor_dynamic(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """(codes, scale, zero_point), in one pass: what choose_qparams_per_tensor and
     quantize_per_tensor answer: codes of dtype in input's shape. zero_point is None where symmetric."""
-    return _dynamic("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
+    return _dynamic("per_tensor", input, (), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def quantize_per_channel_dynamic(
@@ -244,9 +268,10 @@ def quantize_per_channel_dynamic(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """As quantize_per_tensor_dynamic, of each index along ``axis``."""
-    return _dynamic("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max)
+    return _dynamic("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def quantize_per_token_dynamic(
@@ -256,6 +281,7 @@ def quantize_per_token_dynamic(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """As quantize_per_tensor_dynamic, of each row of the last dimension.
 
@@ -263,7 +289,7 @@ def quantize_per_token_dynamic(
     >>> codes.tolist(), scale.shape
     ([[127, -64], [0, 127]], torch.Size([2, 1]))
     """
-    return _dynamic("per_token", input, (), dtype, symmetric, quant_min, quant_max)
+    return _dynamic("per_token", input, (), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def quantize_per_channel_group_dynamic(
@@ -274,9 +300,10 @@ def quantize_per_channel_group_dynamic(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """As quantize_per_tensor_dynamic, of each ``group_size`` elements along the last dimension."""
-    return _dynamic("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max)
+    return _dynamic("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def quantize_per_block_dynamic(
@@ -287,6 +314,7 @@ def quantize_per_block_dynamic(
     symmetric: bool = True,
     quant_min: int | None = None,
     quant_max: int | None = None,
+    eps: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """As quantize_per_tensor_dynamic, of each block of ``block_size``."""
-    return _dynamic("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max)
+    return _dynamic("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max, eps)
