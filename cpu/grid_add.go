@@ -22,7 +22,8 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 	}
 	add := func(s *GridScatter[float32], b *GridBlock) {
 		switch {
-		case s.frame.start != nil && k.addFramed(framed.locate, s, b):
+		case s.frame.start != nil:
+			k.addFramed(framed.locate, s, b)
 		case addGather(k, s, b, false):
 		default:
 			definition.Add(s, b)

@@ -1,17 +1,17 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
 
 // The input's gradient where channels lie in planes: sums in a frame of zeros
-// (grid_framed.go), until some pixel might have a chunk.
+// (grid_framed.go).
 
 // A pixel has the positions of the four cells around it. While each has had
-// fewer than this, no pixel has a chunk, and its sum is a plain loop.
+// fewer than this, no pixel has a chunk, and its sum is a plain loop; from then
+// on each pixel's contributions are counted.
 const fullCell = ChunkSize / 4
 
 // framedSums are sums of some channels in a frame. Of 2 to 4 channels, those of
@@ -21,6 +21,7 @@ type framedSums struct {
 	gridFrame
 	start    *float32
 	channels int
+	byPixel  bool // contributions are counted by pixel, and sums do not lie in planes
 }
 
 // quadPlaces is how many places may be of maxQuad sums.
@@ -30,7 +31,7 @@ const (
 )
 
 func (f *framedSums) quads() bool {
-	return f.channels > 1 && f.channels <= maxQuad && f.plane < quadPlaces
+	return f.channels > 1 && f.channels <= maxQuad && (f.plane < quadPlaces || f.byPixel)
 }
 
 // planes reports whether each of several channels has a plane.
@@ -120,22 +121,24 @@ func (f *framedSums) storeRow(t *gatherType, y int64, to Span, channelStride int
 	}
 }
 
-// addFramed adds a block's contributions, and reports whether it did: if not,
-// the sums have left the frame, and no pixel of theirs has a chunk.
-func (k *gridKernel) addFramed(locate func(cells *byte, n int), s *GridScatter[float32], b *GridBlock) bool {
-	c := s.frame.locate(k, b, locate, false, false)
-	if gridFramedCount(c.start(), b.N, unsafe.SliceData(s.count)) >= fullCell {
+// addFramed adds a block's contributions.
+func (k *gridKernel) addFramed(locate func(cells *byte, n int), s *GridScatter[float32], b *GridBlock) {
+	c, count := s.frame.locate(k, b, locate, false, false), unsafe.SliceData(s.count)
+	dy, stride := s.gradOutput(typeFor(k.needs, k.dtype), b, 0, s.channels)
+	if !s.frame.byPixel {
+		if gridFramedCount(c.start(), b.N, count) < fullCell {
+			s.frame.add(c.start(), b.N, dy, stride)
+			return
+		}
 		for _, at := range c[planePair][:b.N] {
 			if at != 0 {
 				s.count[at]--
 			}
 		}
-		s.leaveFrame()
-		return false
+		s.countPixels()
 	}
-	dy, stride := s.gradOutput(typeFor(k.needs, k.dtype), b, 0, s.channels)
-	s.frame.add(c.start(), b.N, dy, stride)
-	return true
+	chunks, list := s.room()
+	s.full = gridFramedRuns[s.channels-1](c.start(), b.N, s.frame.start, int(s.frame.pitch), (*float32)(dy), stride, count, chunks, list, s.full)
 }
 
 // gradOutput returns some channels of the block's upstream gradient.
@@ -158,7 +161,7 @@ func (s *GridScatter[C]) frameOf() gridFrame {
 
 // enterFrame has sums and counts of a few channels lie in a frame.
 func (s *GridScatter[C]) enterFrame() {
-	s.frame = framedSums{s.frameOf(), (*float32)(s.pixels), s.channels}
+	s.frame = framedSums{gridFrame: s.frameOf(), start: (*float32)(s.pixels), channels: s.channels}
 	if s.frame.planes() {
 		s.frame.start = (*float32)(s.apart)
 	}
@@ -166,41 +169,38 @@ func (s *GridScatter[C]) enterFrame() {
 	clear(s.count)
 }
 
-// leaveFrame moves sums and counts to where they lie without one. This may be the
-// frame's own memory: no row begins further on than in the frame, so rows are
-// moved from the first to the last.
-func (s *GridScatter[C]) leaveFrame() {
-	f, pitch := s.frame, int64(s.pitch)
-	s.frame = framedSums{}
-	sums := unsafe.Slice((*float32)(s.pixels), f.plane*pitch)
-	for y := range f.rows[1] - f.rows[0] {
-		row := sums[y*f.width*pitch:][:f.width*pitch]
-		if !f.planes() {
-			copy(row, sums[(f.first+y*f.pitch)*pitch:])
-			continue
-		}
+// countPixels has contributions be counted by pixel, no longer by cell.
+func (s *GridScatter[C]) countPixels() {
+	f := &s.frame
+	planes := *f
+	if f.byPixel = true; planes.planes() {
+		f.start = (*float32)(s.pixels)
+		f.clear()
+		quads := unsafe.Slice((*[maxQuad]float32)(s.pixels), f.plane)
 		for c := range s.channels {
-			for x, sum := range f.row(c, f.rows[0]+y) {
-				row[x*s.pitch+c] = sum
+			for i, sum := range unsafe.Slice(planes.at(c, 0), f.plane) {
+				quads[i][c] = sum
 			}
 		}
 	}
-	for y := range f.rows[1] - f.rows[0] {
-		// A pixel is the south-east tap of its first cell.
-		above, below := s.count[(y+1)*f.pitch:][:f.pitch], s.count[(y+2)*f.pitch:][:f.pitch]
-		addCells(s.count[y*f.width:][:f.width], above, below)
+	// A pixel is a tap of its own cell, of the one before, and of those above. Cells are so few that eight
+	// sums are one of 64 bits; what is left over at the frame's begin is above the image.
+	eight := func(place int64) *uint64 {
+		return (*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.count)), place))
+	}
+	for at := f.plane - 8; at > f.pitch; at -= 8 {
+		*eight(at) += *eight(at - 1) + *eight(at - f.pitch) + *eight(at - f.pitch - 1)
 	}
 }
 
-// addCells counts a row's positions from those in the cells above and below it,
-// which are so few that eight sums are one of 64 bits.
-func addCells(count, above, below []uint8) {
-	x, order := 0, binary.LittleEndian
-	for ; x+8 <= len(count); x += 8 {
-		upper := order.Uint64(above[x:]) + order.Uint64(above[x+1:])
-		order.PutUint64(count[x:], upper+order.Uint64(below[x:])+order.Uint64(below[x+1:]))
+// sumAt returns the sum of a channel that was counted at a place: of a pixel, or in a frame, where it may be
+// none of the image's.
+func (s *GridScatter[C]) sumAt(channel int, place int64) *C {
+	switch {
+	case s.frame.start == nil:
+		return s.sum(channel, place)
+	case s.frame.quads():
+		place, channel = place*maxQuad+int64(channel), 0
 	}
-	for ; x < len(count); x++ {
-		count[x] = above[x] + above[x+1] + below[x] + below[x+1]
-	}
+	return (*C)(unsafe.Pointer(s.frame.at(channel, place)))
 }

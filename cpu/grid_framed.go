@@ -37,6 +37,9 @@ type framedAdd func(cells *byte, n int, plane *float32, row, planeStride int, dy
 // framedQuad does so for channels that lie side by side.
 type framedQuad func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
 
+// framedRuns does so, or for a single channel, and counts each pixel's contributions: a row is so many pixels.
+type framedRuns func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
 // GridFrames is the table of rows of grid_sample, and of its gradients, in small images with a frame of zeros.
 var GridFrames = framedRows()
 
@@ -116,7 +119,7 @@ func (f gridFrame) input(s *Scratch, channel int64) *float32 {
 }
 
 func (f gridFrame) sums(b *GridBlock) framedSums {
-	return framedSums{f, f.input(b.Scratch, b.Channels), int(b.Channels)}
+	return framedSums{gridFrame: f, start: f.input(b.Scratch, b.Channels), channels: int(b.Channels)}
 }
 
 func (f gridFrame) count(b *GridBlock) *uint8 {

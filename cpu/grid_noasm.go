@@ -6,6 +6,7 @@ package cpu
 var (
 	gridFramedAdds  []framedAdd
 	gridFramedQuads []framedQuad
+	gridFramedRuns  []framedRuns
 )
 
 func gridFramedCount(*byte, int, *uint8) int { panic("no kernels") }

@@ -249,7 +249,10 @@ func (s *GridScatter[C]) visit(t *taps[C], n int, f func(i, k int, p int64, comp
 func (s *GridScatter[C]) Finish(scratch *Scratch) {
 	chunks := s.chunks[:s.full]
 	slices.SortFunc(chunks, func(a, b chunk) int {
-		return cmp.Or(cmp.Compare(a.pixel, b.pixel), cmp.Compare(a.number, b.number))
+		if a.pixel != b.pixel {
+			return cmp.Compare(a.pixel, b.pixel)
+		}
+		return cmp.Compare(a.number, b.number)
 	})
 	for len(chunks) > 0 {
 		pixel, n := chunks[0].pixel, 1
@@ -257,7 +260,7 @@ func (s *GridScatter[C]) Finish(scratch *Scratch) {
 			n++
 		}
 		for c := range s.channels {
-			sum, tree := s.sum(c, pixel), TreeOf[C](scratch, 0)
+			sum, tree := s.sumAt(c, pixel), TreeOf[C](scratch, 0)
 			for _, k := range chunks[:n] {
 				tree.Push(s.sums[k.number*int64(s.pitch)+int64(c)])
 			}

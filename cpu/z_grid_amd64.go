@@ -189,10 +189,26 @@ func gridFramedCount(cells *byte, n int, count *uint8) (bits int)
 //go:noescape
 func gridFramedAdd1(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
 
+// gridFramedRuns1 adds dy times weight to every tap's pixel, for 1 channels that lie side by side, in four
+// places if there are several; row is from one row's sums to the next one's, in pixels. Sums of 256
+// contributions go to chunks, their places and numbers, from full on, to list; it returns how many
+// there are then.
+//
+//go:noescape
+func gridFramedRuns1(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
 // gridFramedAdd2 adds dy times weight to every tap's pixel, for each of 2 channels.
 //
 //go:noescape
 func gridFramedAdd2(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+
+// gridFramedRuns2 adds dy times weight to every tap's pixel, for 2 channels that lie side by side, in four
+// places if there are several; row is from one row's sums to the next one's, in pixels. Sums of 256
+// contributions go to chunks, their places and numbers, from full on, to list; it returns how many
+// there are then.
+//
+//go:noescape
+func gridFramedRuns2(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridFramedQuad2 adds dy times weight to every tap's pixel, for 2 channels that lie side by side
 // in four places; rows of sums lie row bytes apart.
@@ -205,6 +221,14 @@ func gridFramedQuad2(cells *byte, n int, sums *float32, row int, dy *float32, dy
 //go:noescape
 func gridFramedAdd3(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
 
+// gridFramedRuns3 adds dy times weight to every tap's pixel, for 3 channels that lie side by side, in four
+// places if there are several; row is from one row's sums to the next one's, in pixels. Sums of 256
+// contributions go to chunks, their places and numbers, from full on, to list; it returns how many
+// there are then.
+//
+//go:noescape
+func gridFramedRuns3(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
 // gridFramedQuad3 adds dy times weight to every tap's pixel, for 3 channels that lie side by side
 // in four places; rows of sums lie row bytes apart.
 //
@@ -215,6 +239,14 @@ func gridFramedQuad3(cells *byte, n int, sums *float32, row int, dy *float32, dy
 //
 //go:noescape
 func gridFramedAdd4(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+
+// gridFramedRuns4 adds dy times weight to every tap's pixel, for 4 channels that lie side by side, in four
+// places if there are several; row is from one row's sums to the next one's, in pixels. Sums of 256
+// contributions go to chunks, their places and numbers, from full on, to list; it returns how many
+// there are then.
+//
+//go:noescape
+func gridFramedRuns4(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridFramedQuad4 adds dy times weight to every tap's pixel, for 4 channels that lie side by side
 // in four places; rows of sums lie row bytes apart.

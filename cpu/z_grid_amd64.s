@@ -8112,6 +8112,208 @@ more:
 	JLT  position
 	RET
 
+// func gridFramedRuns1(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+// Requires: AVX, CMOV
+TEXT ·gridFramedRuns1(SB), NOSPLIT, $0-88
+	MOVQ cells+0(FP), AX
+	MOVQ dy+32(FP), CX
+	MOVQ dyStride+40(FP), DX
+	MOVQ n+8(FP), R8
+	XORQ BX, BX
+	JMP  more
+
+position:
+	MOVL  40256(AX)(BX*4), DX
+	TESTL DX, DX
+	JEQ   next
+	MOVQ  BX, SI
+
+length:
+	INCQ SI
+	CMPQ SI, R8
+	JGE  ended
+	CMPL 40256(AX)(SI*4), DX
+	JEQ  length
+
+ended:
+	MOVQ SI, DI
+	SUBQ BX, DI
+	CMPQ DI, $0x000000ff
+	JGT  long
+
+count:
+	MOVQ DX, R9
+	ADDQ count+48(FP), R9
+	MOVQ DX, R10
+	ADDQ row+24(FP), R10
+	ADDQ count+48(FP), R10
+	ADDB DI, (R9)
+	JCS  carry0
+	ADDB DI, 1(R9)
+	JCS  carry1
+	ADDB DI, (R10)
+	JCS  carry2
+	ADDB DI, 1(R10)
+	JCS  carry3
+	JMP  counted
+
+carry3:
+	SUBB DI, 1(R10)
+
+carry2:
+	SUBB DI, (R10)
+
+carry1:
+	SUBB DI, 1(R9)
+
+carry0:
+	SUBB    DI, (R9)
+	MOVBLZX (R9), SI
+	MOVBLZX 1(R9), DI
+	CMPL    DI, SI
+	CMOVLGT DI, SI
+	MOVBLZX (R10), DI
+	CMPL    DI, SI
+	CMOVLGT DI, SI
+	MOVBLZX 1(R10), DI
+	CMPL    DI, SI
+	CMOVLGT DI, SI
+	MOVL    $0x00000100, DI
+	SUBQ    SI, DI
+	LEAQ    (BX)(DI*1), SI
+	ADDB    DI, (R9)
+	ADDB    DI, 1(R9)
+	ADDB    DI, (R10)
+	ADDB    DI, 1(R10)
+	JMP     sums
+
+counted:
+	XORL DI, DI
+
+sums:
+	MOVQ   DX, R9
+	SHLQ   $0x02, R9
+	ADDQ   sums+16(FP), R9
+	MOVQ   DX, R10
+	ADDQ   row+24(FP), R10
+	SHLQ   $0x02, R10
+	ADDQ   sums+16(FP), R10
+	VMOVSS (R9), X0
+	VMOVSS 4(R9), X1
+	VMOVSS (R10), X2
+	VMOVSS 4(R10), X3
+
+run:
+	VMOVSS (CX)(BX*4), X4
+	VMULSS 4352(AX)(BX*4), X4, X5
+	VADDSS X0, X5, X0
+	VMULSS 5440(AX)(BX*4), X4, X5
+	VADDSS X1, X5, X1
+	VMULSS 6528(AX)(BX*4), X4, X5
+	VADDSS X2, X5, X2
+	VMULSS 7616(AX)(BX*4), X4, X5
+	VADDSS X3, X5, X3
+	INCQ   BX
+	CMPQ   BX, SI
+	JLT    run
+	VMOVSS X0, (R9)
+	VMOVSS X1, 4(R9)
+	VMOVSS X2, (R10)
+	VMOVSS X3, 4(R10)
+	TESTL  DI, DI
+	JEQ    more
+	MOVQ   DX, R9
+	ADDQ   count+48(FP), R9
+	MOVQ   DX, R10
+	ADDQ   row+24(FP), R10
+	ADDQ   count+48(FP), R10
+	MOVQ   DX, R11
+	SHLQ   $0x02, R11
+	ADDQ   sums+16(FP), R11
+	MOVQ   DX, R12
+	ADDQ   row+24(FP), R12
+	SHLQ   $0x02, R12
+	ADDQ   sums+16(FP), R12
+	VXORPS X4, X4, X4
+	CMPB   (R9), $0x00
+	JNE    incomplete0
+	MOVQ   chunks+56(FP), SI
+	VMOVSS X0, (SI)
+	VMOVSS X4, (R11)
+	ADDQ   $0x04, chunks+56(FP)
+	LEAQ   (DX), DI
+	MOVQ   list+64(FP), SI
+	MOVQ   DI, (SI)
+	MOVQ   full+72(FP), DI
+	MOVQ   DI, 8(SI)
+	ADDQ   $0x10, list+64(FP)
+	INCQ   full+72(FP)
+
+incomplete0:
+	CMPB   1(R9), $0x00
+	JNE    incomplete1
+	MOVQ   chunks+56(FP), SI
+	VMOVSS X1, (SI)
+	VMOVSS X4, 4(R11)
+	ADDQ   $0x04, chunks+56(FP)
+	LEAQ   1(DX), DI
+	MOVQ   list+64(FP), SI
+	MOVQ   DI, (SI)
+	MOVQ   full+72(FP), DI
+	MOVQ   DI, 8(SI)
+	ADDQ   $0x10, list+64(FP)
+	INCQ   full+72(FP)
+
+incomplete1:
+	CMPB   (R10), $0x00
+	JNE    incomplete2
+	MOVQ   chunks+56(FP), SI
+	VMOVSS X2, (SI)
+	VMOVSS X4, (R12)
+	ADDQ   $0x04, chunks+56(FP)
+	LEAQ   (DX), DI
+	ADDQ   row+24(FP), DI
+	MOVQ   list+64(FP), SI
+	MOVQ   DI, (SI)
+	MOVQ   full+72(FP), DI
+	MOVQ   DI, 8(SI)
+	ADDQ   $0x10, list+64(FP)
+	INCQ   full+72(FP)
+
+incomplete2:
+	CMPB   1(R10), $0x00
+	JNE    incomplete3
+	MOVQ   chunks+56(FP), SI
+	VMOVSS X3, (SI)
+	VMOVSS X4, 4(R12)
+	ADDQ   $0x04, chunks+56(FP)
+	LEAQ   1(DX), DI
+	ADDQ   row+24(FP), DI
+	MOVQ   list+64(FP), SI
+	MOVQ   DI, (SI)
+	MOVQ   full+72(FP), DI
+	MOVQ   DI, 8(SI)
+	ADDQ   $0x10, list+64(FP)
+	INCQ   full+72(FP)
+
+incomplete3:
+	JMP more
+
+next:
+	INCQ BX
+
+more:
+	CMPQ BX, R8
+	JLT  position
+	MOVQ full+72(FP), AX
+	MOVQ AX, ret+80(FP)
+	RET
+
+long:
+	MOVQ $0x000000ff, DI
+	LEAQ 255(BX), SI
+	JMP  count
+
 // func gridFramedAdd2(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
 // Requires: AVX
 TEXT ·gridFramedAdd2(SB), NOSPLIT, $0-56
@@ -8171,6 +8373,214 @@ more:
 	CMPQ R9, DI
 	JLT  position
 	RET
+
+// func gridFramedRuns2(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+// Requires: AVX, CMOV
+TEXT ·gridFramedRuns2(SB), NOSPLIT, $0-88
+	MOVQ cells+0(FP), AX
+	MOVQ dy+32(FP), CX
+	MOVQ dyStride+40(FP), DX
+	LEAQ (CX)(DX*1), DX
+	MOVQ n+8(FP), R9
+	XORQ SI, SI
+	JMP  more
+
+position:
+	MOVL  40256(AX)(SI*4), BX
+	TESTL BX, BX
+	JEQ   next
+	MOVQ  SI, DI
+
+length:
+	INCQ DI
+	CMPQ DI, R9
+	JGE  ended
+	CMPL 40256(AX)(DI*4), BX
+	JEQ  length
+
+ended:
+	MOVQ DI, R8
+	SUBQ SI, R8
+	CMPQ R8, $0x000000ff
+	JGT  long
+
+count:
+	MOVQ BX, R10
+	ADDQ count+48(FP), R10
+	MOVQ BX, R11
+	ADDQ row+24(FP), R11
+	ADDQ count+48(FP), R11
+	ADDB R8, (R10)
+	JCS  carry0
+	ADDB R8, 1(R10)
+	JCS  carry1
+	ADDB R8, (R11)
+	JCS  carry2
+	ADDB R8, 1(R11)
+	JCS  carry3
+	JMP  counted
+
+carry3:
+	SUBB R8, 1(R11)
+
+carry2:
+	SUBB R8, (R11)
+
+carry1:
+	SUBB R8, 1(R10)
+
+carry0:
+	SUBB    R8, (R10)
+	MOVBLZX (R10), DI
+	MOVBLZX 1(R10), R8
+	CMPL    R8, DI
+	CMOVLGT R8, DI
+	MOVBLZX (R11), R8
+	CMPL    R8, DI
+	CMOVLGT R8, DI
+	MOVBLZX 1(R11), R8
+	CMPL    R8, DI
+	CMOVLGT R8, DI
+	MOVL    $0x00000100, R8
+	SUBQ    DI, R8
+	LEAQ    (SI)(R8*1), DI
+	ADDB    R8, (R10)
+	ADDB    R8, 1(R10)
+	ADDB    R8, (R11)
+	ADDB    R8, 1(R11)
+	JMP     sums
+
+counted:
+	XORL R8, R8
+
+sums:
+	MOVQ    BX, R10
+	SHLQ    $0x04, R10
+	ADDQ    sums+16(FP), R10
+	MOVQ    BX, R11
+	ADDQ    row+24(FP), R11
+	SHLQ    $0x04, R11
+	ADDQ    sums+16(FP), R11
+	VMOVUPS (R10), X0
+	VMOVUPS 16(R10), X1
+	VMOVUPS (R11), X2
+	VMOVUPS 16(R11), X3
+
+run:
+	VMOVSS       (CX)(SI*4), X4
+	VINSERTPS    $0x10, (DX)(SI*4), X4, X4
+	VBROADCASTSS 4352(AX)(SI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X0, X5, X0
+	VBROADCASTSS 5440(AX)(SI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X1, X5, X1
+	VBROADCASTSS 6528(AX)(SI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X2, X5, X2
+	VBROADCASTSS 7616(AX)(SI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X3, X5, X3
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          run
+	VMOVUPS      X0, (R10)
+	VMOVUPS      X1, 16(R10)
+	VMOVUPS      X2, (R11)
+	VMOVUPS      X3, 16(R11)
+	TESTL        R8, R8
+	JEQ          more
+	MOVQ         BX, R10
+	ADDQ         count+48(FP), R10
+	MOVQ         BX, R11
+	ADDQ         row+24(FP), R11
+	ADDQ         count+48(FP), R11
+	MOVQ         BX, R12
+	SHLQ         $0x04, R12
+	ADDQ         sums+16(FP), R12
+	MOVQ         BX, R13
+	ADDQ         row+24(FP), R13
+	SHLQ         $0x04, R13
+	ADDQ         sums+16(FP), R13
+	VXORPS       X4, X4, X4
+	CMPB         (R10), $0x00
+	JNE          incomplete0
+	MOVQ         chunks+56(FP), DI
+	VMOVUPS      X0, (DI)
+	VMOVUPS      X4, (R12)
+	ADDQ         $0x10, chunks+56(FP)
+	LEAQ         (BX), R8
+	MOVQ         list+64(FP), DI
+	MOVQ         R8, (DI)
+	MOVQ         full+72(FP), R8
+	MOVQ         R8, 8(DI)
+	ADDQ         $0x10, list+64(FP)
+	INCQ         full+72(FP)
+
+incomplete0:
+	CMPB    1(R10), $0x00
+	JNE     incomplete1
+	MOVQ    chunks+56(FP), DI
+	VMOVUPS X1, (DI)
+	VMOVUPS X4, 16(R12)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    1(BX), R8
+	MOVQ    list+64(FP), DI
+	MOVQ    R8, (DI)
+	MOVQ    full+72(FP), R8
+	MOVQ    R8, 8(DI)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete1:
+	CMPB    (R11), $0x00
+	JNE     incomplete2
+	MOVQ    chunks+56(FP), DI
+	VMOVUPS X2, (DI)
+	VMOVUPS X4, (R13)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    (BX), R8
+	ADDQ    row+24(FP), R8
+	MOVQ    list+64(FP), DI
+	MOVQ    R8, (DI)
+	MOVQ    full+72(FP), R8
+	MOVQ    R8, 8(DI)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete2:
+	CMPB    1(R11), $0x00
+	JNE     incomplete3
+	MOVQ    chunks+56(FP), DI
+	VMOVUPS X3, (DI)
+	VMOVUPS X4, 16(R13)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    1(BX), R8
+	ADDQ    row+24(FP), R8
+	MOVQ    list+64(FP), DI
+	MOVQ    R8, (DI)
+	MOVQ    full+72(FP), R8
+	MOVQ    R8, 8(DI)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete3:
+	JMP more
+
+next:
+	INCQ SI
+
+more:
+	CMPQ SI, R9
+	JLT  position
+	MOVQ full+72(FP), AX
+	MOVQ AX, ret+80(FP)
+	RET
+
+long:
+	MOVQ $0x000000ff, R8
+	LEAQ 255(SI), DI
+	JMP  count
 
 // func gridFramedQuad2(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
 // Requires: AVX
@@ -8292,6 +8702,216 @@ more:
 	CMPQ R11, R9
 	JLT  position
 	RET
+
+// func gridFramedRuns3(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+// Requires: AVX, CMOV
+TEXT ·gridFramedRuns3(SB), NOSPLIT, $0-88
+	MOVQ cells+0(FP), AX
+	MOVQ dy+32(FP), CX
+	MOVQ dyStride+40(FP), DX
+	LEAQ (CX)(DX*1), BX
+	LEAQ (BX)(DX*1), DX
+	MOVQ n+8(FP), R10
+	XORQ DI, DI
+	JMP  more
+
+position:
+	MOVL  40256(AX)(DI*4), SI
+	TESTL SI, SI
+	JEQ   next
+	MOVQ  DI, R8
+
+length:
+	INCQ R8
+	CMPQ R8, R10
+	JGE  ended
+	CMPL 40256(AX)(R8*4), SI
+	JEQ  length
+
+ended:
+	MOVQ R8, R9
+	SUBQ DI, R9
+	CMPQ R9, $0x000000ff
+	JGT  long
+
+count:
+	MOVQ SI, R11
+	ADDQ count+48(FP), R11
+	MOVQ SI, R12
+	ADDQ row+24(FP), R12
+	ADDQ count+48(FP), R12
+	ADDB R9, (R11)
+	JCS  carry0
+	ADDB R9, 1(R11)
+	JCS  carry1
+	ADDB R9, (R12)
+	JCS  carry2
+	ADDB R9, 1(R12)
+	JCS  carry3
+	JMP  counted
+
+carry3:
+	SUBB R9, 1(R12)
+
+carry2:
+	SUBB R9, (R12)
+
+carry1:
+	SUBB R9, 1(R11)
+
+carry0:
+	SUBB    R9, (R11)
+	MOVBLZX (R11), R8
+	MOVBLZX 1(R11), R9
+	CMPL    R9, R8
+	CMOVLGT R9, R8
+	MOVBLZX (R12), R9
+	CMPL    R9, R8
+	CMOVLGT R9, R8
+	MOVBLZX 1(R12), R9
+	CMPL    R9, R8
+	CMOVLGT R9, R8
+	MOVL    $0x00000100, R9
+	SUBQ    R8, R9
+	LEAQ    (DI)(R9*1), R8
+	ADDB    R9, (R11)
+	ADDB    R9, 1(R11)
+	ADDB    R9, (R12)
+	ADDB    R9, 1(R12)
+	JMP     sums
+
+counted:
+	XORL R9, R9
+
+sums:
+	MOVQ    SI, R11
+	SHLQ    $0x04, R11
+	ADDQ    sums+16(FP), R11
+	MOVQ    SI, R12
+	ADDQ    row+24(FP), R12
+	SHLQ    $0x04, R12
+	ADDQ    sums+16(FP), R12
+	VMOVUPS (R11), X0
+	VMOVUPS 16(R11), X1
+	VMOVUPS (R12), X2
+	VMOVUPS 16(R12), X3
+
+run:
+	VMOVSS       (CX)(DI*4), X4
+	VINSERTPS    $0x10, (BX)(DI*4), X4, X4
+	VINSERTPS    $0x20, (DX)(DI*4), X4, X4
+	VBROADCASTSS 4352(AX)(DI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X0, X5, X0
+	VBROADCASTSS 5440(AX)(DI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X1, X5, X1
+	VBROADCASTSS 6528(AX)(DI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X2, X5, X2
+	VBROADCASTSS 7616(AX)(DI*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X3, X5, X3
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          run
+	VMOVUPS      X0, (R11)
+	VMOVUPS      X1, 16(R11)
+	VMOVUPS      X2, (R12)
+	VMOVUPS      X3, 16(R12)
+	TESTL        R9, R9
+	JEQ          more
+	MOVQ         SI, R11
+	ADDQ         count+48(FP), R11
+	MOVQ         SI, R12
+	ADDQ         row+24(FP), R12
+	ADDQ         count+48(FP), R12
+	MOVQ         SI, R13
+	SHLQ         $0x04, R13
+	ADDQ         sums+16(FP), R13
+	MOVQ         SI, R14
+	ADDQ         row+24(FP), R14
+	SHLQ         $0x04, R14
+	ADDQ         sums+16(FP), R14
+	VXORPS       X4, X4, X4
+	CMPB         (R11), $0x00
+	JNE          incomplete0
+	MOVQ         chunks+56(FP), R8
+	VMOVUPS      X0, (R8)
+	VMOVUPS      X4, (R13)
+	ADDQ         $0x10, chunks+56(FP)
+	LEAQ         (SI), R9
+	MOVQ         list+64(FP), R8
+	MOVQ         R9, (R8)
+	MOVQ         full+72(FP), R9
+	MOVQ         R9, 8(R8)
+	ADDQ         $0x10, list+64(FP)
+	INCQ         full+72(FP)
+
+incomplete0:
+	CMPB    1(R11), $0x00
+	JNE     incomplete1
+	MOVQ    chunks+56(FP), R8
+	VMOVUPS X1, (R8)
+	VMOVUPS X4, 16(R13)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    1(SI), R9
+	MOVQ    list+64(FP), R8
+	MOVQ    R9, (R8)
+	MOVQ    full+72(FP), R9
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete1:
+	CMPB    (R12), $0x00
+	JNE     incomplete2
+	MOVQ    chunks+56(FP), R8
+	VMOVUPS X2, (R8)
+	VMOVUPS X4, (R14)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    (SI), R9
+	ADDQ    row+24(FP), R9
+	MOVQ    list+64(FP), R8
+	MOVQ    R9, (R8)
+	MOVQ    full+72(FP), R9
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete2:
+	CMPB    1(R12), $0x00
+	JNE     incomplete3
+	MOVQ    chunks+56(FP), R8
+	VMOVUPS X3, (R8)
+	VMOVUPS X4, 16(R14)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    1(SI), R9
+	ADDQ    row+24(FP), R9
+	MOVQ    list+64(FP), R8
+	MOVQ    R9, (R8)
+	MOVQ    full+72(FP), R9
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete3:
+	JMP more
+
+next:
+	INCQ DI
+
+more:
+	CMPQ DI, R10
+	JLT  position
+	MOVQ full+72(FP), AX
+	MOVQ AX, ret+80(FP)
+	RET
+
+long:
+	MOVQ $0x000000ff, R9
+	LEAQ 255(DI), R8
+	JMP  count
 
 // func gridFramedQuad3(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
 // Requires: AVX
@@ -8430,6 +9050,218 @@ more:
 	CMPQ R13, R11
 	JLT  position
 	RET
+
+// func gridFramedRuns4(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+// Requires: AVX, CMOV
+TEXT ·gridFramedRuns4(SB), NOSPLIT, $0-88
+	MOVQ cells+0(FP), AX
+	MOVQ dy+32(FP), CX
+	MOVQ dyStride+40(FP), DX
+	LEAQ (CX)(DX*1), BX
+	LEAQ (BX)(DX*1), SI
+	LEAQ (SI)(DX*1), DX
+	MOVQ n+8(FP), R11
+	XORQ R8, R8
+	JMP  more
+
+position:
+	MOVL  40256(AX)(R8*4), DI
+	TESTL DI, DI
+	JEQ   next
+	MOVQ  R8, R9
+
+length:
+	INCQ R9
+	CMPQ R9, R11
+	JGE  ended
+	CMPL 40256(AX)(R9*4), DI
+	JEQ  length
+
+ended:
+	MOVQ R9, R10
+	SUBQ R8, R10
+	CMPQ R10, $0x000000ff
+	JGT  long
+
+count:
+	MOVQ DI, R12
+	ADDQ count+48(FP), R12
+	MOVQ DI, R13
+	ADDQ row+24(FP), R13
+	ADDQ count+48(FP), R13
+	ADDB R10, (R12)
+	JCS  carry0
+	ADDB R10, 1(R12)
+	JCS  carry1
+	ADDB R10, (R13)
+	JCS  carry2
+	ADDB R10, 1(R13)
+	JCS  carry3
+	JMP  counted
+
+carry3:
+	SUBB R10, 1(R13)
+
+carry2:
+	SUBB R10, (R13)
+
+carry1:
+	SUBB R10, 1(R12)
+
+carry0:
+	SUBB    R10, (R12)
+	MOVBLZX (R12), R9
+	MOVBLZX 1(R12), R10
+	CMPL    R10, R9
+	CMOVLGT R10, R9
+	MOVBLZX (R13), R10
+	CMPL    R10, R9
+	CMOVLGT R10, R9
+	MOVBLZX 1(R13), R10
+	CMPL    R10, R9
+	CMOVLGT R10, R9
+	MOVL    $0x00000100, R10
+	SUBQ    R9, R10
+	LEAQ    (R8)(R10*1), R9
+	ADDB    R10, (R12)
+	ADDB    R10, 1(R12)
+	ADDB    R10, (R13)
+	ADDB    R10, 1(R13)
+	JMP     sums
+
+counted:
+	XORL R10, R10
+
+sums:
+	MOVQ    DI, R12
+	SHLQ    $0x04, R12
+	ADDQ    sums+16(FP), R12
+	MOVQ    DI, R13
+	ADDQ    row+24(FP), R13
+	SHLQ    $0x04, R13
+	ADDQ    sums+16(FP), R13
+	VMOVUPS (R12), X0
+	VMOVUPS 16(R12), X1
+	VMOVUPS (R13), X2
+	VMOVUPS 16(R13), X3
+
+run:
+	VMOVSS       (CX)(R8*4), X4
+	VINSERTPS    $0x10, (BX)(R8*4), X4, X4
+	VINSERTPS    $0x20, (SI)(R8*4), X4, X4
+	VINSERTPS    $0x30, (DX)(R8*4), X4, X4
+	VBROADCASTSS 4352(AX)(R8*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X0, X5, X0
+	VBROADCASTSS 5440(AX)(R8*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X1, X5, X1
+	VBROADCASTSS 6528(AX)(R8*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X2, X5, X2
+	VBROADCASTSS 7616(AX)(R8*4), X5
+	VMULPS       X5, X4, X5
+	VADDPS       X3, X5, X3
+	INCQ         R8
+	CMPQ         R8, R9
+	JLT          run
+	VMOVUPS      X0, (R12)
+	VMOVUPS      X1, 16(R12)
+	VMOVUPS      X2, (R13)
+	VMOVUPS      X3, 16(R13)
+	TESTL        R10, R10
+	JEQ          more
+	MOVQ         DI, R12
+	ADDQ         count+48(FP), R12
+	MOVQ         DI, R13
+	ADDQ         row+24(FP), R13
+	ADDQ         count+48(FP), R13
+	MOVQ         DI, R14
+	SHLQ         $0x04, R14
+	ADDQ         sums+16(FP), R14
+	MOVQ         DI, R15
+	ADDQ         row+24(FP), R15
+	SHLQ         $0x04, R15
+	ADDQ         sums+16(FP), R15
+	VXORPS       X4, X4, X4
+	CMPB         (R12), $0x00
+	JNE          incomplete0
+	MOVQ         chunks+56(FP), R9
+	VMOVUPS      X0, (R9)
+	VMOVUPS      X4, (R14)
+	ADDQ         $0x10, chunks+56(FP)
+	LEAQ         (DI), R10
+	MOVQ         list+64(FP), R9
+	MOVQ         R10, (R9)
+	MOVQ         full+72(FP), R10
+	MOVQ         R10, 8(R9)
+	ADDQ         $0x10, list+64(FP)
+	INCQ         full+72(FP)
+
+incomplete0:
+	CMPB    1(R12), $0x00
+	JNE     incomplete1
+	MOVQ    chunks+56(FP), R9
+	VMOVUPS X1, (R9)
+	VMOVUPS X4, 16(R14)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    1(DI), R10
+	MOVQ    list+64(FP), R9
+	MOVQ    R10, (R9)
+	MOVQ    full+72(FP), R10
+	MOVQ    R10, 8(R9)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete1:
+	CMPB    (R13), $0x00
+	JNE     incomplete2
+	MOVQ    chunks+56(FP), R9
+	VMOVUPS X2, (R9)
+	VMOVUPS X4, (R15)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    (DI), R10
+	ADDQ    row+24(FP), R10
+	MOVQ    list+64(FP), R9
+	MOVQ    R10, (R9)
+	MOVQ    full+72(FP), R10
+	MOVQ    R10, 8(R9)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete2:
+	CMPB    1(R13), $0x00
+	JNE     incomplete3
+	MOVQ    chunks+56(FP), R9
+	VMOVUPS X3, (R9)
+	VMOVUPS X4, 16(R15)
+	ADDQ    $0x10, chunks+56(FP)
+	LEAQ    1(DI), R10
+	ADDQ    row+24(FP), R10
+	MOVQ    list+64(FP), R9
+	MOVQ    R10, (R9)
+	MOVQ    full+72(FP), R10
+	MOVQ    R10, 8(R9)
+	ADDQ    $0x10, list+64(FP)
+	INCQ    full+72(FP)
+
+incomplete3:
+	JMP more
+
+next:
+	INCQ R8
+
+more:
+	CMPQ R8, R11
+	JLT  position
+	MOVQ full+72(FP), AX
+	MOVQ AX, ret+80(FP)
+	RET
+
+long:
+	MOVQ $0x000000ff, R10
+	LEAQ 255(R8), R9
+	JMP  count
 
 // func gridFramedQuad4(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
 // Requires: AVX

@@ -114,6 +114,27 @@ func TestGridSampleOfFewPositions(t *testing.T) {
 	}
 }
 
+// Positions that stay in one cell for a while: a pixel's chunks end within such a run, several in one of
+// more than 256 positions.
+func TestRunsInOneCell(t *testing.T) {
+	for channels := 1; channels <= 4; channels++ {
+		r, left, at := rand.New(rand.NewPCG(7, uint64(channels))), 0, [2]float64{}
+		grid := func(i int64) float64 {
+			if i%2 == 0 {
+				if left == 0 {
+					left, at = 1+r.IntN([]int{2, 20, 700}[r.IntN(3)]), [2]float64{r.Float64()*3 - 1.5, r.Float64()*3 - 1.5}
+				}
+				left--
+			}
+			return at[i%2] + r.Float64()/100
+		}
+		for _, padding := range []string{"zeros", "border"} {
+			text := fmt.Sprintf("grid_sample_backward grad_output=f32[1,%[1]d,9,700] grad_grid=none input=f32[1,%[1]d,6,4] grid=f32[1,9,700,2] padding_mode=%[2]s", channels, padding)
+			sameOn(t, "grid_sample_backward", plans.MustParse(text), grid)
+		}
+	}
+}
+
 // The gradient of the grid alone, of small images with more channels than fold
 // at once: those from the 17th on count, too.
 func TestGridGradientOfManyChannels(t *testing.T) {

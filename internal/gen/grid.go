@@ -117,6 +117,7 @@ func gridKernels(c *build.Context) {
 	framedCount(c)
 	for channels := 1; channels <= maxAddChannels; channels++ {
 		framedAdd(c, channels)
+		framedRuns(c, channels)
 		if channels > 1 {
 			framedQuad(c, channels)
 		}
