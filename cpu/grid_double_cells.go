@@ -56,8 +56,12 @@ func (k *gridKernel) doublePairs(b *GridBlock) {
 // doubleGather is doubleBlock by gathers; it reports whether it was possible.
 func doubleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	g, t, second := k.cells(), typeFor(k.needs, k.dtype), &b.Second
-	if !readsInput[C](b, g.lanes) {
+	switch {
+	case !readsInput[C](b, g.lanes):
 		return false
+	case b.Mode == Nearest:
+		nearestGather[C](g, t, b)
+		return true
 	}
 	c := locateInput[C](g, b, true, true)
 	if b.Mode == Bicubic {
@@ -67,10 +71,6 @@ func doubleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	}
 	if second.hasCoords() {
 		loadCells[C](g, c, b, &second.Coords, true)
-	}
-	if b.Mode == Nearest {
-		nearestGather[C](g, t, c, b)
-		return true
 	}
 	if second.Output.DType != tensor.None {
 		tangentsGather(t, c, b)
@@ -94,25 +94,29 @@ func (b *GridBlock) readsAlike() bool {
 }
 
 // nearestGather computes both gradients of nearest; the grid's is +0.
-func nearestGather[C Compute](g *gatherCell, t *gatherType, c *gridCells, b *GridBlock) {
+func nearestGather[C Compute](g *gatherCell, t *gatherType, b *GridBlock) {
 	second := &b.Second
+	if b.Output.DType != tensor.None {
+		b.clearCoords()
+	}
+	if second.Output.DType == tensor.None {
+		return
+	}
+	c := locateInput[C](g, b, true, false)
+	if second.hasCoords() {
+		loadCells[C](g, c, b, &second.Coords, true)
+	}
 	for axis := range 3 {
 		if axis >= b.Dims || !second.hasCoords() {
 			clear(planeOf[C](c, planeCoord+axis)[:])
 		}
-		clear(planeOf[C](c, planeGrad+axis)[:])
 	}
-	if second.Output.DType != tensor.None {
-		for channel := range b.Channels {
-			var tangent *byte
-			if second.hasInput() {
-				tangent = (*byte)(second.Input.Channel(channel))
-			}
-			t.near(c.start(), b.N, tangent, (*byte)(second.Output.Row(channel, 0).P))
+	for channel := range b.Channels {
+		var tangent *byte
+		if second.hasInput() {
+			tangent = (*byte)(second.Input.Channel(channel))
 		}
-	}
-	if b.Output.DType != tensor.None {
-		storeGradients[C](g, c, b)
+		t.near(c.start(), b.N, tangent, (*byte)(second.Output.Row(channel, 0).P))
 	}
 }
 
@@ -156,8 +160,9 @@ var bendKinds = [2]int{1, 6}
 // doubleScatter64 is a scatter of second gradients by kernels.
 func doubleScatter64(k *gridKernel, definition GridScatterKernel[float64]) GridScatterKernel[float64] {
 	kernel := scatterByGather(k, definition)
+	kernel.Start = startSecond(kernel.Start)
 	kernel.Add = func(s *GridScatter[float64], b *GridBlock) {
-		if s.g.Mode == Nearest || !b.Second.hasCoords() || !addGather(k, s, b, true) {
+		if !b.Second.hasCoords() || !addGather(k, s, b, true) {
 			definition.Add(s, b)
 		}
 	}
@@ -169,12 +174,25 @@ func doubleScatter32(k *gridKernel, definition GridScatterKernel[float32]) GridS
 	t := typeFor(k.needs, k.dtype)
 	add := func(s *GridScatter[float32], b *GridBlock) {
 		switch {
-		case s.g.Mode == Nearest || !b.Second.hasCoords():
+		case !b.Second.hasCoords():
 		case addGather(k, s, b, true):
 		default:
 			definition.Add(s, b)
 		}
 	}
-	store := func(s *GridScatter[float32], out Image, scratch *Scratch) { k.storeSums(t, s, out, scratch) }
-	return GridScatterKernel[float32]{definition.Start, add, store, nil, nil}
+	store := func(s *GridScatter[float32], out Image, scratch *Scratch) {
+		s.storeTouched(out, func(s *GridScatter[float32]) { k.storeSums(t, s, out, scratch) })
+	}
+	return GridScatterKernel[float32]{startSecond(definition.Start), add, store, nil, nil}
+}
+
+// startSecond is a scatter's Start where nearest adds nothing: no sums begin.
+func startSecond[C Compute](start func(s *GridScatter[C], out Image)) func(s *GridScatter[C], out Image) {
+	return func(s *GridScatter[C], out Image) {
+		if s.g.Mode == Nearest {
+			s.beginNone()
+		} else {
+			start(s, out)
+		}
+	}
 }

@@ -41,9 +41,14 @@ func (s *GridScatter[C]) startTouched() bool {
 	if s.most/tapsInRow[s.g.Mode]*fewPixels > s.band.Pixels || !takesPixels[C](s.g) {
 		return false
 	}
+	s.beginNone()
+	return true
+}
+
+// beginNone begins with no sums.
+func (s *GridScatter[C]) beginNone() {
 	s.touched = s.tiles
 	clear(s.touched)
-	return true
 }
 
 // touch begins the sums of the tiles that pixels are in; those of one tap after the other lie

@@ -106,7 +106,11 @@ func (g *imageScatter[C]) scatter(c *call, w *worker, number int64, add func(*cp
 	to := s.image(&c.args[g.out], b)
 	to.P = to.Channel(first)
 	g.kernel.Start(scatter, to)
-	for row := range s.rowsPerImage() {
+	rows := s.rowsPerImage()
+	if g.tangent >= 0 && s.Mode == cpu.Nearest { // whose derivative is 0
+		rows = 0
+	}
+	for row := range rows {
 		s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
 			b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
 			b.GradOutput.P = b.GradOutput.Row(first, 0).P
