@@ -40,13 +40,17 @@ func packed(layer cpu.LinearLayer) func(*cpu.LinearTile) {
 	}
 }
 
-// linearTile is a problem of random codes, whose first are the smallest, beside pages that are not mapped.
+// linearTile is a problem of random codes, whose first are the smallest, beside pages that are not mapped. From 2^17
+// codes on all are the smallest: their sums have no room in 32 bits.
 func linearTile(m, k, n int64, atTheEnd bool) *cpu.LinearTile {
 	rng := rand.New(rand.NewPCG(uint64(m), uint64(k)))
 	codes := func(size int64) []int8 {
 		c := make([]int8, size)
 		for i := range c {
 			c[i] = int8(rng.IntN(256) - 128)
+			if k >= 1<<17 {
+				c[i] = -128
+			}
 		}
 		c[0] = -128
 		return c
@@ -90,6 +94,18 @@ func TestQuantizedLinearRows(t *testing.T) {
 				require.Equal(t, want, results(kernel, true))
 			})
 		}
+	})
+}
+
+// TestQuantizedLinearBeyond32Bits has sums of 2^31, the definition's too: its own blocks have to fit.
+func TestQuantizedLinearBeyond32Bits(t *testing.T) {
+	linearKernels(func(name string, kernel func(*cpu.LinearTile)) {
+		defer releaseGuards()
+		tile := linearTile(4, 1<<17, 4, false)
+		kernel(tile)
+		at := func(s cpu.Span) float32 { return *(*float32)(s.P) }
+		scaled := float32((1 << 31) * float32(at(tile.XScale)*at(tile.WScale)))
+		require.Equal(t, scaled+at(tile.Bias), at(tile.Y.Span), name)
 	})
 }
 
