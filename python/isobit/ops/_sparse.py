@@ -7,15 +7,19 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-_DENSE = 20  # rows for an index, up to which marking rows is faster than sorting indices
+# Marking rows is faster than sorting indices: up to so many rows for an index, from so many indices on, or where a row
+# is left out.
+_DENSE = 20
+_MANY = 256
 
 
 def distinct(indices: Tensor, rows: int, left_out: int | None) -> tuple[Tensor, Tensor]:
     """The rows that indices name, ascending, and for each index which of them it is: -1 of the one left out."""
     if not _has_values(indices):  # as if no two were equal
         return indices.flatten(), indices
+    count = indices.numel()
     known = not isinstance(indices, FakeTensor) and (left_out is None or left_out >= 0)
-    if known and rows <= _DENSE * indices.numel():
+    if known and rows <= _DENSE * count and (count >= _MANY or left_out is not None):
         at = indices.flatten().long()
         named = torch.zeros(rows, dtype=torch.bool, device=at.device).index_fill_(0, at, True)
         if left_out is not None:
