@@ -5,7 +5,7 @@ import "unsafe"
 // LinearTile is a part of a quantized linear layer: rows [M0, M1) of x
 // against rows [N0, N1) of weight.
 type LinearTile struct {
-	X, Weight            Rows // s8 codes, K columns
+	X, Weight            Rows // s8 codes, K side by side
 	XScale, WScale, Bias Span
 	Y                    Rows
 	M0, M1, N0, N1, K    int64
@@ -147,15 +147,9 @@ func dot(a, b Span, n int64) (sum int64) {
 }
 
 func dot32(a, b Span, n int64) (sum int32) {
-	if a.Stride == 1 && b.Stride == 1 {
-		x, y := unsafe.Slice((*int8)(a.P), n), unsafe.Slice((*int8)(b.P), n)
-		for i, v := range x {
-			sum += int32(v) * int32(y[i])
-		}
-		return sum
-	}
-	for i := range n {
-		sum += int32(*(*int8)(a.At(i).P)) * int32(*(*int8)(b.At(i).P))
+	x, y := unsafe.Slice((*int8)(a.P), n), unsafe.Slice((*int8)(b.P), n)
+	for i, v := range x {
+		sum += int32(v) * int32(y[i])
 	}
 	return sum
 }

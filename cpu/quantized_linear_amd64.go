@@ -48,7 +48,7 @@ const (
 // linearTiles runs a tile in strips of rows.
 func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 	columns := t.N1 - t.N0
-	if t.X.Stride != 1 || t.Weight.Stride != 1 || columns < 4 || t.K > maxInt32Depth || t.K < kernel.step {
+	if columns < 4 || t.K > maxInt32Depth || t.K < kernel.step {
 		quantizedLinearGo[C](t)
 		return
 	}
