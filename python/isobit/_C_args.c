@@ -43,7 +43,6 @@ static const char *read_bool(value *v, PyObject *o) {
 
 static const char *read_word(value *v, PyObject *o) {
   const char *known = "one of the words that it knows";
-  if (!PyUnicode_Check(o)) return "a str";
   v->s = PyUnicode_AsUTF8AndSize(o, &v->size);
   if (!v->s) return "a str";
   if (v->size < 1 || v->size > MAX_WORD) return known;
@@ -77,7 +76,7 @@ static const char *read_dtype(value *v, PyObject *o) {
 /* ... of the codes among the inputs, or, where these are bytes that hold two each, of what they hold. */
 static const char *read_codes_dtype(call *c, value *v, PyObject *o) {
   const char *wanted = read_dtype(v, o), *of_input = "the dtype of input";
-  if (wanted || !c->present[c->op->coded]) return wanted;
+  if (wanted) return wanted;
   const torch_dtype *d = &torch.dtypes[v->i];
   tensor_arg *a = &c->args[c->op->coded];
   if (d->bits != 4) return d->code != a->t.dtype.code || d->bits != a->t.dtype.bits ? of_input : NULL;

@@ -178,6 +178,11 @@ BAD = {
         "^quantized_linear_codes: weight_scale is a sparse",
         lambda: isobit.quantized_linear_codes(X.to(torch.int8), S, X.to(torch.int8), S[:, None].to_sparse()),
     ),
+    "a word that is no word": (
+        ValueError,
+        "^quantize_per_tensor: rounding is 'nearest device=cpu'; want one of nearest, reciprocal",
+        lambda: isobit.quantize_per_tensor(X, 0.1, 0, -8, 7, torch.int8, rounding="nearest device=cpu"),
+    ),
     "dynamic dtype": (
         ValueError,
         ": dtype is torch.int32; want",
