@@ -137,7 +137,7 @@ func TestBadTexts(t *testing.T) {
 		{"dynamic_quantize_per_token x=f32[2] q=s8 qmin=-7 qmax=-3", "dynamic_quantize_per_token", "qmax", `^is -3; want at least 1 with symmetric=true`},
 		{"dynamic_quantize_per_token x=f32[2] q=s8 symmetric=false qmin=3 qmax=3", "dynamic_quantize_per_token", "qmax", `^is 3, and so is qmin; want more with symmetric=false: scales are a range divided by their difference$`},
 		{"choose_qparams_per_token x=f32[2] qmin=0 qmax=7 eps=-0x1p-9", "choose_qparams_per_token", "eps", `^is -0\.001953125; want at least 0, and finite in f32$`},
-		{"choose_qparams_per_token x=bf16[2] qmin=0 qmax=7 eps=3.41e38", "choose_qparams_per_token", "eps", `^is 3\.41e38; want at least 0, and finite in f32$`},
+		{"choose_qparams_per_token x=bf16[2] qmin=0 qmax=7 eps=3.41e38", "choose_qparams_per_token", "eps", `^is 3\.41e\+38; want at least 0, and finite in f32$`},
 		{"dynamic_quantize_per_token x=f64[2] q=s8 qmin=0 qmax=7 eps=inf", "dynamic_quantize_per_token", "eps", `^is inf; want at least 0, and finite in f64$`},
 		{"dynamic_quantize_per_token x=f64[2] q=s8 qmin=0 qmax=7 eps=nan", "dynamic_quantize_per_token", "eps", `^is nan; want at least 0, and finite in f64$`},
 		{"choose_qparams_per_token x=f32[2] symmetric=0 qmin=0 qmax=7", "choose_qparams_per_token", "symmetric", `^is "0"; want true or false$`},
