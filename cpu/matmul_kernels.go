@@ -69,8 +69,11 @@ func newMatmulTypes() (types []matmulType) {
 			panels.wide.columns, panels.wideRows = 8*f.lanes, 6 // there are registers for them
 		}
 		t := matmulType{f.needs, f.other, panels, newMatmulTransposed(f.needs, f.lanes, f.transposed, f.transposedWide), f.transpose}
-		if f.needs < AVX512 && f.other.Size() == 2 {
-			t.transposed.farRows = 2 // their chains take longer than memory
+		if f.needs < AVX512 && f.other.Size() == 2 { // their chains take longer than memory
+			t.transposed.farRows = 2
+		}
+		if f.needs < AVX512 && f.other == tensor.BF16 {
+			t.transposed.farRows = t.transposed.wideRows
 		}
 		types = append(types, t)
 	}

@@ -26,7 +26,7 @@ func (k *kernel) transposedSquares(panel int) int {
 }
 
 // matmulTransposedFar is up to how many rows squares side by side are taken from memory, too: with AVX2 two at a time
-// below each other, of short rows, so that a line is not gone before all of it was read.
+// below each other, of bf16 four, which any number of rows has, so that a line is not gone before all of it was read.
 const matmulTransposedFar = 2
 
 // matmulTransposedLag is by how many squares the second of two side by side follows the first one, with masks and for
@@ -67,6 +67,7 @@ type transposed struct {
 	squares       int
 	sums          []value // for each row and square
 	seen          *leastSeen
+	upper         reg.VecVirtual // the upper halves of words
 
 	next, back operand.Mem // bytes from a square to the one beside it, and from the last to the next below the first
 	lags       bool        // the second square may be some below the first,
@@ -87,8 +88,17 @@ func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPV
 			t.fallBehind(left, a, row)
 		}
 		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
-		if !k.isa.masks && squares > 1 && count <= matmulTransposedFar {
+		switch {
+		case k.isa.masks || squares == 1:
+		case t.words():
+			deep = 64 / t.bytes() // a line
+		case count <= matmulTransposedFar:
 			deep = 2
+		}
+		if t.words() {
+			t.upper = k.vector()
+			c.VPCMPEQD(t.upper, t.upper, t.upper)
+			c.VPSLLD(operand.Imm(16), t.upper, t.upper)
 		}
 		if squares > 1 {
 			t.sideBySide(deep)
@@ -188,11 +198,13 @@ func (t *transposed) sideBySide(deep int) {
 func (t *transposed) square(j, below int) {
 	most := t.atOnce()
 	for from := below * t.lanes; from < (below+1)*t.lanes; from += most {
-		for step, v := range t.transposedRows(from, most) {
+		rows := t.transposedRows(from, most)
+		for step := range most {
+			v := t.row(rows, step)
 			for i, sums := range t.sums {
 				at := either(t.lags && j > 0, t.behind, t.rows).at(i)
 				at.Disp = (from + step) * t.compute.size
-				t.multiplyAll(value{v}, at, sums[j:j+1])
+				t.multiplyAll(v, at, sums[j:j+1])
 			}
 		}
 	}
@@ -215,18 +227,37 @@ func (t *transposed) moveOn(j, deep int) {
 // which saves a step; without masks there are no registers for more, but beside few sums. With masks lines come faster
 // from the caches as a whole, except pairs, which take more instructions.
 func (t *transposed) atOnce() int {
-	if t.isa.masks && !t.dots || !t.isa.masks && len(t.sums)*t.squares+t.lanes <= matmulTransposedMost {
+	if t.words() || t.isa.masks && !t.dots || !t.isa.masks && len(t.sums)*t.squares+t.lanes <= matmulTransposedMost {
 		return t.lanes
 	}
 	return t.lanes / 2
 }
 
+// words reports whether two elements of a column are transposed as one word, and become two numbers where they meet
+// rows: that takes half of the shuffles.
+func (t *transposed) words() bool { return t.out == bf16 && !t.isa.masks }
+
+// row returns one of the rows that transposedRows returned.
+func (t *transposed) row(rows value, number int) value {
+	switch word := rows[number*len(rows)/t.atOnce():][:1]; {
+	case !t.words():
+		return word
+	case number%2 == 0:
+		return t.apply("VPSLLD", 16, word)
+	default:
+		return t.apply("VPAND", t.upper, word)
+	}
+}
+
 // transposedRows returns the rows of a square, so many from one on.
 func (t *transposed) transposedRows(from, count int) value {
+	if t.words() {
+		count /= 2
+	}
 	v, quarter := make(value, count), 16/t.compute.size
 	for i := range v {
-		if t.squares == 1 && (from+i)%matmulTransposedEarly == 0 {
-			t.ask(from + i)
+		if each := t.atOnce() / count; t.squares == 1 && (from+i)*each%matmulTransposedEarly == 0 {
+			t.ask((from + i) * each)
 		}
 		at := func(column int) operand.Mem { return t.columns.at(column).Offset(from * t.out.size) }
 		if count < t.lanes {
@@ -255,18 +286,13 @@ func (t *transposed) halves(low, high operand.Mem) reg.VecVirtual {
 	case t.isa.masks:
 		c.VMOVUPS(low, v.AsY())
 		c.VINSERTF64X4(operand.Imm(1), high, v, v)
-	case t.out.size == t.compute.size:
+	case t.out.size == t.compute.size || t.words():
 		c.VMOVUPS(low, v.AsX())
 		c.VINSERTF128(operand.Imm(1), high, v, v)
 	default:
 		c.VMOVQ(low, v.AsX())
 		c.VMOVHPS(high, v.AsX(), v.AsX())
-		if t.out == f16 {
-			c.VCVTPH2PS(v.AsX(), v)
-			return v
-		}
-		c.VPMOVZXWD(v.AsX(), v)
-		c.VPSLLD(operand.Imm(16), v, v)
+		c.VCVTPH2PS(v.AsX(), v)
 	}
 	return v
 }
