@@ -14,7 +14,7 @@ from ._transforms import is_plain
 def holds_nowhere(condition: torch.Tensor) -> bool:
     """Whether eager code finds a condition to be False everywhere, without waiting for a GPU: what would be chosen
     by it need not be computed."""
-    if condition.device.type != "cpu" or not is_plain(condition):
+    if not is_plain(condition) or not condition.is_cpu:
         return False
     return not (condition if condition.numel() == 1 else condition.any())
 
@@ -28,7 +28,7 @@ def _number(value: float, dtype: torch.dtype) -> torch.Tensor:
 def number(value: float, t: torch.Tensor) -> Any:
     """A number that goes with t in arithmetic: in eager code on a CPU a tensor of t's type, which takes half the time
     of one that torch makes, with the same bits."""
-    return _number(value, t.dtype) if t.device.type == "cpu" and is_plain(t) else value
+    return _number(value, t.dtype) if is_plain(t) and t.is_cpu else value
 
 
 def is_true(condition: Any) -> bool:

@@ -90,6 +90,11 @@ def test_special_values():
     observer(torch.tensor([-0.0, -0.0]))
     assert_same(observer.max_val, torch.tensor(0.0))
     assert_same(observer.calculate_qparams(), (torch.tensor(1.0), torch.tensor(-128, dtype=torch.int32)))
+    channels = PerChannelMinMaxObserver(0, torch.int8)
+    channels(torch.tensor([[-0.0, -0.0], [-0.0, float("nan")]]))
+    for seen in (channels.min_val, channels.max_val):
+        assert_same(seen[0], torch.tensor(0.0))
+        assert seen[1].isnan()
     observer(torch.tensor([1.0, float("nan")]))
     assert observer.calculate_qparams()[0].isnan()
     observer(torch.tensor([1.0]))

@@ -107,22 +107,27 @@ class Grouping:
                 low, high = low.to(kind), high.to(kind)
             zero = number(0.0, low)
             return low + zero, high + zero
-        shape = self.parameter_shape(x.shape)
+        shape, block = self.parameter_shape(x.shape), self.block(x.shape)
         pads: list[int] = []
         view: list[int] = []
         over: list[int] = []
         more = int(is_empty(x) is not False)  # an element to reduce, where there may be none
-        for i, (extent, b) in enumerate(zip(x.shape, self.block(x.shape), strict=True)):
-            # What an export leaves open is not asked where there is nothing to pad.
-            count = _blocks(extent, b)
-            pads = [0, 0 if b == 1 else more if b is None else count * b - extent, *pads]
-            view += [count, extent + more if b is None else b]
-            over.append(2 * i + 1)
+        if not more and all(b in (1, None) for b in block):  # whole dimensions: a view of blocks would take longer
+            over = [i for i, b in enumerate(block) if b is None]
+        else:
+            for i, (extent, b) in enumerate(zip(x.shape, block, strict=True)):
+                # What an export leaves open is not asked where there is nothing to pad.
+                count = _blocks(extent, b)
+                pads = [0, 0 if b == 1 else more if b is None else count * b - extent, *pads]
+                view += [count, extent + more if b is None else b]
+                over.append(2 * i + 1)
 
         def of(reduce: Any, outside: float) -> Tensor:
-            padded = torch.nn.functional.pad(x, pads, value=outside) if any(pads) else x
-            y = reduce(padded.reshape(view), over) if over else x
-            return y.reshape(shape).to(kind) + 0.0
+            y = torch.nn.functional.pad(x, pads, value=outside) if any(pads) else x
+            y = y.reshape(view) if view else y
+            y = reduce(y, over) if over else y
+            y = (y if y.dim() == len(shape) and not view else y.reshape(shape)).to(kind)
+            return y + number(0.0, y)
 
         return of(torch.amin, float("inf")), of(torch.amax, float("-inf"))
 
