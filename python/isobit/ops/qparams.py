@@ -153,9 +153,9 @@ def choose_qparams_per_tensor(
     ``scale = (high - low) / (quant_max - quant_min)`` and
     ``zero_point = clamp(rint(quant_min - low / scale), quant_min, quant_max)``. quant_min and quant_max are
     dtype's unless given; quant_max is above 0 where symmetric, else above quant_min. A range of zeros has the
-    scale 1, one with a NaN the scale NaN. A scale below ``eps`` becomes eps, before the zero point is made: torchao's
-    rule, whose eps is ``torch.finfo(torch.float32).eps`` unless given. The scale is float32 (float64 for float64), the zero point int32; neither
-    carries a gradient to input.
+    scale 1, one with a NaN the scale NaN. A scale below ``eps`` becomes eps, before the zero point is made, as in
+    torchao, whose eps is ``torch.finfo(torch.float32).eps`` unless given, and which gives it to a range of zeros, too.
+    The scale is float32 (float64 for float64), the zero point int32; neither carries a gradient to input.
 
     >>> isobit.choose_qparams_per_tensor(torch.tensor([-1.0, 6.35]))
     (tensor(0.0500), tensor(0, dtype=torch.int32))
