@@ -76,15 +76,16 @@ type EmbeddingSums struct {
 // EmbeddingSum is one destination row of an EmbeddingSums.
 type EmbeddingSum struct {
 	Terms      Matrix
-	Positions  []int64  // rows of Terms, in order
-	Factors    Span     // what each row is multiplied by, one after the other in the type of Terms; without P: nothing
-	Sources    []int64  // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
-	Ranks      []uint32 // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
-	Width      int64    // elements of a row of Terms
-	Choice     Matrix   // bags of mode max: an output, of each element the position that it came from, from the first destination on
-	Bag        int64    // row of Choice
-	Out        Span     // the destination, from its first column of interest
-	Column     int64    // the first column of interest
+	Codes      WeightRows // instead of Terms, in bags of codes: what these stand for, rounded to Out's type
+	Positions  []int64    // rows of Terms, in order
+	Factors    Span       // what each row is multiplied by, one after the other in the type of Terms; without P: nothing
+	Sources    []int64    // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
+	Ranks      []uint32   // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
+	Width      int64      // elements of a row of Terms
+	Choice     Matrix     // bags of mode max: an output, of each element the position that it came from, from the first destination on
+	Bag        int64      // row of Choice
+	Out        Span       // the destination, from its first column of interest
+	Column     int64      // the first column of interest
 	Columns    int64
 	Accumulate bool
 	ByFreq     bool // divide the sum by the number of contributions
@@ -172,7 +173,7 @@ func rowSumsGo[C Compute](e *EmbeddingSum) {
 				e.touchAhead(i, at, int64(width))
 			}
 			acc := chunks.Next()
-			Load(term, e.Terms.Row(p, e.Column+at))
+			loadTerm(e, term, p, e.Column+at)
 			if e.Factors.P != nil {
 				factor := BlockOf[C](e.Scratch, 1, 1)
 				Load(factor, e.Factors.At(int64(i)))
@@ -182,6 +183,16 @@ func rowSumsGo[C Compute](e *EmbeddingSum) {
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
 	}
+}
+
+// loadTerm loads elements of a row of terms, or makes them of codes, as dequantize does.
+func loadTerm[C Compute](e *EmbeddingSum, term []C, row, column int64) {
+	if e.Codes.Weight.P == nil {
+		Load(term, e.Terms.Row(row, column))
+		return
+	}
+	loadWeights(&e.Codes, e.Scratch, term, row, column)
+	roundTo(e.Out.DType, e.Scratch, term)
 }
 
 // Rows that lie anywhere are touched before they are read, touchRows of them, so

@@ -25,7 +25,7 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 			if k%touchRows == 0 {
 				e.touchAhead(k, at, int64(width))
 			}
-			Load(row, e.Terms.Row(p, e.Column+at))
+			loadTerm(e, row, p, e.Column+at)
 			for i, v := range row {
 				if b := best[i]; k == 0 || v > b || v != v && b == b {
 					best[i], from[i] = v, e.Sources[k]

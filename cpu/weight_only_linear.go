@@ -5,14 +5,20 @@ import "unsafe"
 // WeightTile is a part of a linear layer whose weight is stored as codes:
 // rows [M0, M1) of the M rows of x against rows [N0, N1) of weight.
 type WeightTile struct {
-	X, Y              Rows
-	Weight            Rows // codes, packed ones as bytes
-	Scale, Zero       Rows // one element per group of a row; Zero may be absent
+	X, Y Rows
+	WeightRows
 	Bias              Span
 	M, M0, M1, N0, N1 int64
-	K, GroupSize      int64
+	K                 int64
 	Packed            unsafe.Pointer // PackedSize bytes for a layer's Pack
 	Scratch           *Scratch
+}
+
+// WeightRows are rows of weights that are stored as codes, in groups along a row.
+type WeightRows struct {
+	Weight      Rows // codes, packed ones as bytes
+	Scale, Zero Rows // one element per group of a row; Zero may be absent
+	GroupSize   int64
 }
 
 // WeightLayer is a way to run the layer.
@@ -50,6 +56,9 @@ var WeightOnlyLinear = withDefinition(weightRows(), byCompute(
 // weightTreeRows is for how many rows of x a scratch has trees.
 const weightTreeRows = 16
 
+// weightBlocks are the scratch blocks of loadWeights: behind those of chunks.
+const weightBlocks = 100
+
 func weightOnlyLinear[C Compute](t *WeightTile) {
 	s := t.Scratch
 	bias, y := BlockOf[C](s, 0, 1), BlockOf[C](s, 1, 1)
@@ -85,7 +94,7 @@ func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 	for k := begin; k < end; k += Block {
 		size := int(min(Block, end-k))
 		w, x := BlockOf[C](s, 2, size), BlockOf[C](s, 3, size)
-		loadWeights(t, w, n, k)
+		loadWeights(&t.WeightRows, s, w, n, k)
 		for m := t.M0; m < t.M1; m++ {
 			Load(x, t.X.Row(m, k))
 			for i := range x {
@@ -97,9 +106,9 @@ func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 }
 
 // loadWeights fills w with the weights of row n from position k on.
-func loadWeights[C Compute](t *WeightTile, w []C, n, k int64) {
+func loadWeights[C Compute](t *WeightRows, s *Scratch, w []C, n, k int64) {
 	if d := t.Weight.DType; d.Packed() {
-		codes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(BlockOf[C](t.Scratch, 4, len(w))))), len(w))
+		codes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(BlockOf[C](s, weightBlocks, len(w))))), len(w))
 		unpack(codes, t.Weight.Row(n, 0).P, k, 1, d)
 		for i, q := range codes {
 			w[i] = C(q)
@@ -107,7 +116,7 @@ func loadWeights[C Compute](t *WeightTile, w []C, n, k int64) {
 	} else {
 		Load(w, t.Weight.Row(n, k))
 	}
-	scale, zero := BlockOf[C](t.Scratch, 5, 1), BlockOf[C](t.Scratch, 6, 1)
+	scale, zero := BlockOf[C](s, weightBlocks+1, 1), BlockOf[C](s, weightBlocks+2, 1)
 	for at := 0; at < len(w); {
 		group := (k + int64(at)) / t.GroupSize
 		stop := int(min(int64(len(w)), (group+1)*t.GroupSize-k))

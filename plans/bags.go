@@ -74,7 +74,7 @@ func inferMode(p *Problem) error {
 	if p.has("per_sample_weights") && mode != "sum" {
 		return p.errorf("per_sample_weights", "is %s; want none with %s=%s, only %[2]s=sum has them", p.DType("per_sample_weights"), named("mode"), mode)
 	}
-	if p.has("chosen") && mode != "max" {
+	if p.op.arg("chosen") >= 0 && p.has("chosen") && mode != "max" {
 		return p.errorf("chosen", "is %s; want none with %s=%s", p.DType("chosen"), named("mode"), mode)
 	}
 	return nil

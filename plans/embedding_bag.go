@@ -48,17 +48,22 @@ var embeddingBag = op{
 }
 
 func buildEmbeddingBag(pl *plan) error {
+	_, err := newBagForward(pl, cpu.RowSums, cpu.BagMax)
+	return err
+}
+
+// newBagForward makes the plan of bags of rows of a weight.
+func newBagForward(pl *plan, table, maxima []cpu.Row[func(*cpu.EmbeddingSums)]) (*bagForward, error) {
 	p := &pl.problem
-	table := cpu.RowSums
 	if p.word("mode") == "max" {
-		table = cpu.BagMax
+		table = maxima
 	}
 	kernel, err := selectRow(pl, table, sumTypes(p.DType("weight"), p.DType("y")))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e := &bagForward{
-		kernel: kernel, checkRows: rowCheck(), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
+		y: p.op.arg("y"), kernel: kernel, checkRows: rowCheck(), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
 		count: p.Shape("y")[0], positions: tensor.NumElements(p.Shape("indices")), strict: p.word("bounds") == "error",
 	}
 	pl.workspace = (e.count + 1 + e.positions) * 8
@@ -69,11 +74,13 @@ func buildEmbeddingBag(pl *plan) error {
 		pl.workspace += e.positions * 8
 	}
 	pl.check, pl.run = e.check, e.run
-	return nil
+	return e, nil
 }
 
 // bagForward is how one problem runs.
 type bagForward struct {
+	y                int                          // among the arguments
+	codes            func(c *call) cpu.WeightRows // of a weight that is codes
 	kernel           func(*cpu.EmbeddingSums)
 	checkRows        func(c *call) error
 	mode             string
@@ -97,16 +104,21 @@ func (e *bagForward) check(c *call) error {
 func (e *bagForward) run(c *call) error {
 	b, memory := e.bags(c), words(c.workspace)
 	sums := rowSums{
-		kernel: e.kernel, byFreq: e.mode == "mean", terms: matrixOf(&c.args[0]), out: &c.args[4],
+		kernel: e.kernel, byFreq: e.mode == "mean", out: &c.args[e.y],
 		start: memory.ints(e.count + 1), order: memory.ints(e.positions),
+	}
+	if e.codes != nil {
+		sums.codes = e.codes(c)
+	} else {
+		sums.terms = matrixOf(&c.args[0])
 	}
 	if e.weighted {
 		sums.factors = memory.elements(e.positions, c.args[3].DType)
 	}
 	if e.mode == "max" {
 		sums.sources = memory.ints(e.positions)
-		if c.args[5].Present() {
-			sums.choice = &c.args[5]
+		if e.codes == nil && c.args[e.y+1].Present() {
+			sums.choice = &c.args[e.y+1]
 		}
 	}
 	order, factors := sums.order, sums.factors

@@ -13,7 +13,7 @@ func makeOps() (table []op) {
 		}
 	}
 	return append(table, embedding, embeddingBackward, embeddingRenorm,
-		embeddingBag, embeddingBagBackward, embeddingBagWeights,
+		embeddingBag, embeddingBagBackward, embeddingBagWeights, weightOnlyEmbeddingBag,
 		gridSample, gridSampleBackward, gridSampleDoubleBackward, affineGrid, affineGridBackward,
 		quantizedLinear, weightOnlyLinear, matmul)
 }

@@ -18,7 +18,8 @@ type rowSums struct {
 	sources            []int64  // by element of order, or nil
 	ranks              []uint32 // by element of terms, or nil
 	terms              cpu.Matrix
-	out, choice        *tensor.View // choice: a second output, of the positions that were chosen
+	codes              cpu.WeightRows // instead of terms
+	out, choice        *tensor.View   // choice: a second output, of the positions that were chosen
 }
 
 // sumTypes are the types of sums of rows.
@@ -87,7 +88,7 @@ func sumRange(c *call, w *worker, number int64) {
 	column := number % b.tiles * b.width
 	columns := min(b.width, b.columns-column)
 	*sum = cpu.EmbeddingSums{Apart: b.to.Strides[0], EmbeddingSum: cpu.EmbeddingSum{
-		Terms: b.terms, Positions: b.order, Factors: b.factors, Sources: b.sources, Ranks: b.ranks, Width: b.columns,
+		Terms: b.terms, Codes: b.codes, Positions: b.order, Factors: b.factors, Sources: b.sources, Ranks: b.ranks, Width: b.columns,
 		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
 	}}
 	if b.named.bits != nil {

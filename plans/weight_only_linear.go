@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -18,20 +19,36 @@ var weightOnlyLinear = op{
 		"y[m, n] = sum(x[m, k] * w[n, k]) + bias[n] over k, w = (weight - weight_zero_point) * weight_scale of the group of k",
 	},
 	sections: []int{7, 4},
-	args: []arg{
+	args: slices.Concat([]arg{
 		{name: "x", shaped: true, allow: floats, form: "[M, K]", doc: "the activations"},
 		{name: "weight", shaped: true, compact: always, allow: codes, form: "[N, K]", doc: "the codes of the weights"},
-		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[N, ceil(K / group_size)]", doc: "a scale for each group"},
-		{name: "weight_zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.None), form: "[N, ceil(K / group_size)]", doc: "a zero point for each group; a float one is rounded and clamped to the codes' range"},
+	}, weightParameterArgs("[N, ceil(K / group_size)]"), []arg{
 		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "what is added"},
 		{name: "y", out: true, allow: floats, defaultType: same("x"), form: "[M, N]", doc: "the result, in x's type"},
-	},
+	}),
 	attrs: []attr{{name: "group_size", doc: "codes along K that share a scale, at least 1"}},
 	infer: func(p *Problem) error {
 		_, w, err := inferLinear(p)
 		if err != nil {
 			return err
 		}
+		return all(inferWeightGroups(w), sameTypeAs("y", "x"))(p)
+	},
+	build: buildWeightOnlyLinear,
+	rows:  namesOf(cpu.WeightOnlyLinear),
+}
+
+// weightParameterArgs are what weights that are codes in groups have beside them.
+func weightParameterArgs(form string) []arg {
+	return []arg{
+		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32), form: form, doc: "a scale for each group"},
+		{name: "weight_zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.None), form: form, doc: "a zero point for each group; a float one is rounded and clamped to the codes' range"},
+	}
+}
+
+// inferWeightGroups sets the shapes of these for weights of a shape.
+func inferWeightGroups(w []int64) func(p *Problem) error {
+	return func(p *Problem) error {
 		g := p.int("group_size")
 		if g < 1 {
 			return p.errorf("group_size", "is %d; want at least 1", g)
@@ -39,10 +56,8 @@ var weightOnlyLinear = op{
 		groups := []int64{w[0], ceilDiv(w[1], g)}
 		p.setShape("weight_scale", groups)
 		p.setShape("weight_zero_point", groups)
-		return sameTypeAs("y", "x")(p)
-	},
-	build: buildWeightOnlyLinear,
-	rows:  namesOf(cpu.WeightOnlyLinear),
+		return nil
+	}
 }
 
 func buildWeightOnlyLinear(pl *plan) error {
@@ -93,15 +108,21 @@ func (l *weightLinear) tile(c *call, w *worker) *cpu.WeightTile {
 	x, weight, scale, zero, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
 	t := &w.ownArgs().weights
 	*t = cpu.WeightTile{
-		X: rowsOf(x), Weight: rowsOf(weight), Scale: rowsOf(scale), Y: rowsOf(y), Bias: vectorOf(bias),
-		M: l.m, M1: l.m, N1: l.n, K: l.k, GroupSize: l.group,
+		X: rowsOf(x), WeightRows: weightRowsOf(weight, scale, zero, l.codes, l.group), Y: rowsOf(y), Bias: vectorOf(bias),
+		M: l.m, M1: l.m, N1: l.n, K: l.k,
 		Packed: unsafe.Pointer(unsafe.SliceData(c.workspace)), Scratch: &w.scratch,
 	}
-	t.Weight.DType = l.codes // packed ones came as bytes
-	if zero.Present() {
-		t.Zero = rowsOf(zero)
-	}
 	return t
+}
+
+// weightRowsOf describes rows of codes and their parameters; zero may be absent.
+func weightRowsOf(weight, scale, zero *tensor.View, codes tensor.DType, group int64) cpu.WeightRows {
+	w := cpu.WeightRows{Weight: rowsOf(weight), Scale: rowsOf(scale), GroupSize: group}
+	w.Weight.DType = codes // packed ones came as bytes
+	if zero.Present() {
+		w.Zero = rowsOf(zero)
+	}
+	return w
 }
 
 // packRow copies a row of x to the workspace.

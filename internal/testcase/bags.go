@@ -50,6 +50,19 @@ func embeddingBag(s *Source, t *text) {
 	t.add("mode", mode)
 }
 
+func weightOnlyEmbeddingBag(s *Source, t *text) {
+	weight, _ := bagKeys(s, t)
+	dtype, mode := s.float(), oneOf(s, "sum", "mean", "max", "weighted")
+	s.weightOfCodes(t, weight)
+	t.add("y", dtype)
+	t.add("bounds", oneOf(s, "error", "skip"))
+	if mode == "weighted" {
+		mode = "sum"
+		t.add("per_sample_weights", dtype)
+	}
+	t.add("mode", mode)
+}
+
 func embeddingBagBackward(s *Source, t *text) {
 	weight, count := bagKeys(s, t)
 	dtype, mode := s.float(), oneOf(s, "sum", "mean", "max", "weighted")

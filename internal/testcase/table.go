@@ -54,6 +54,7 @@ func makeTable() (table []Op) {
 		Op{Name: "affine_grid", draw: affineGrid},
 		Op{Name: "affine_grid_backward", draw: affineGridBackward},
 		Op{Name: "quantized_linear", draw: quantizedLinear},
+		Op{Name: "weight_only_embedding_bag", draw: weightOnlyEmbeddingBag},
 		Op{Name: "weight_only_linear", draw: weightOnlyLinear},
 		Op{Name: "matmul", draw: matmul},
 	)
@@ -239,11 +240,16 @@ func weightOnlyLinear(s *Source, t *text) {
 		m, k, n = 30, 300, 30
 	}
 	t.tensor("x", s.float(), []int64{m, k})
-	t.tensor("weight", oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4), []int64{n, k})
-	t.add("group_size", s.block(k))
+	s.weightOfCodes(t, []int64{n, k})
+	t.add("bias", oneOf(s, tensor.None, s.float()))
+}
+
+// weightOfCodes draws the types of a weight of codes in groups, and of its parameters.
+func (s *Source) weightOfCodes(t *text, shape []int64) {
+	t.tensor("weight", oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4), shape)
+	t.add("group_size", s.block(shape[1]))
 	t.add("weight_scale", s.float())
 	t.add("weight_zero_point", oneOf(s, tensor.None, tensor.I32, tensor.U8, s.float()))
-	t.add("bias", oneOf(s, tensor.None, s.float()))
 }
 
 func matmul(s *Source, t *text) {

@@ -79,6 +79,7 @@ from .ops.quantize import (  # noqa: E402
     quantize_per_token_backward,
 )
 from .ops.quantized_linear import quantized_linear, quantized_linear_codes  # noqa: E402
+from .ops.weight_only_embedding_bag import weight_only_embedding_bag  # noqa: E402
 from .ops.weight_only_linear import weight_only_linear  # noqa: E402
 from .plan import Plan, info, support  # noqa: E402
 
@@ -146,6 +147,7 @@ __all__ = [
     "set_huge_pages",
     "set_num_threads",
     "support",
+    "weight_only_embedding_bag",
     "weight_only_linear",
 ]
 

@@ -70,6 +70,16 @@ OTHERS = {
         "group_size": 3,
         "out": torch.empty(4, 3),
     },
+    "weight_only_embedding_bag": {
+        "input": torch.tensor([0, 2, 1]),
+        "weight": CODES,
+        "weight_scale": torch.ones(4, 2),
+        "weight_zero_point": torch.zeros(4, 2),
+        "offsets": torch.tensor([0, 1]),
+        "group_size": 3,
+        "mode": "sum",
+        "per_sample_weights": torch.ones(3),
+    },
     "set_num_threads": {"n": 2},
     "set_huge_pages": {"on": True},
 }

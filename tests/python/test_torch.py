@@ -54,6 +54,9 @@ def samples():
     yield "embedding_bag", (X, IDX[0], runs, None, 2, "sum", 3, True)
     yield "embedding_bag", (X, IDX, None, factors, 2, "sum")
     yield "embedding_bag", (X, IDX, None, None, 2, "max", -1, False, False, False, True)
+    yield "weight_only_embedding_bag", (Q, IDX, None, None, G[:4].expand(4, 2), None, 2, 3, i8, torch.float32)
+    some = IDX[0], runs, factors[0], G, None, 2, 3, torch.int4, torch.float32, "sum", 3, True, 5
+    yield "weight_only_embedding_bag", (packed, *some)
     yield "embedding_bag_backward", (X[:2], IDX, None, None, None, 5)
     yield "embedding_bag_backward", (X[:3], IDX[0], runs, factors[0], None, 5, "sum", 1)
     yield "embedding_bag_backward", (X[:2], IDX, None, None, torch.ones(2, 6).long(), 5, "max")
@@ -83,6 +86,7 @@ def test_every_op_has_a_sample():
 DIFFERENTIABLE = {n for n in OPS if not n.endswith(("_backward", "_dynamic")) and not n.startswith("choose")} - {
     "embedding_renorm_",
     "quantized_linear_codes",
+    "weight_only_embedding_bag",
 }
 
 

@@ -94,6 +94,23 @@ def product_of(x: Scheme | None, weight: Scheme | None, exact: bool) -> str:
 LINEAR = {"float": linear, "torch": torch.nn.functional.linear}
 
 
+def in_groups(
+    scheme: Scheme, rows: int, columns: int, scale: Tensor, zero_point: Tensor | None
+) -> tuple[int, Tensor, Tensor | None]:
+    """The size of a matrix's groups along its rows, and its parameters by row and group."""
+    per_tensor = scheme.grouping.name == "per_tensor"
+    where = scheme.grouping.where
+    size = where[1] if isinstance(where, tuple) else where if scheme.grouping.name == "per_channel_group" else None
+    groups = 1 if size is None else ceil(columns / size)
+
+    def of_groups(parameters: Tensor) -> Tensor:
+        of_rows = parameters.reshape(1, 1).expand(rows, 1) if per_tensor else parameters.reshape(rows, groups)
+        return of_rows if columns else of_rows[:, :0]
+
+    zero_point = scheme.zero_point_if_any(zero_point)
+    return size or max(columns, 1), of_groups(scale), None if zero_point is None else of_groups(zero_point)
+
+
 def served_linear(
     kind: str,
     x: Operand,
@@ -106,25 +123,14 @@ def served_linear(
     """The product of x and the weight of these codes [N, K]. No gradient reaches the weight."""
     if kind == "integer":
         return integer_product(x, codes, scale, bias)
-    n = codes.shape[0]
-    per_tensor = scheme.grouping.name == "per_tensor"
-    where = scheme.grouping.where
-    size = where[1] if isinstance(where, tuple) else where if scheme.grouping.name == "per_channel_group" else None
-    columns = x.tensor.shape[-1]
-    groups = 1 if size is None else ceil(columns / size)
-
-    def of_groups(parameters: Tensor) -> Tensor:
-        rows = parameters.reshape(1, 1).expand(n, 1) if per_tensor else parameters.reshape(n, groups)
-        return rows if columns else rows[:, :0]
-
-    zero_point = scheme.zero_point_if_any(zero_point)
+    size, scale, zero_point = in_groups(scheme, codes.shape[0], x.tensor.shape[-1], scale, zero_point)
     return weight_only_linear(
         x.values(),
         codes,
-        of_groups(scale),
-        None if zero_point is None else of_groups(zero_point),
+        scale,
+        zero_point,
         bias,
-        group_size=size or max(columns, 1),
+        group_size=size,
         dtype=scheme.dtype,
     )
 

@@ -9,10 +9,12 @@ from torch import Tensor
 
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
+from ..ops.embedding import padding_row
+from ..ops.weight_only_embedding_bag import bags_of_rows, weight_only_embedding_bag
 from ._buffers import FollowsData, member
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._hooks import keep_hooks
-from ._linear import LINEAR, Operand, integer_product, product_of, served_linear, straight_through
+from ._linear import LINEAR, Operand, in_groups, integer_product, product_of, served_linear, straight_through
 from ._modules import check_features, is_exporting, leaf
 from ._scheme import Scheme, code_type
 from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_codes, words_for_values
@@ -165,6 +167,44 @@ class ServedWeight(FollowsData):
             scheme, codes = self.exportable(codes)
             codes = self._dequantize(scheme.with_grouping(grouping), codes, scale, zero_point, self.dtype)
         return codes.reshape(*indices.shape, self.shape[-1])
+
+    def has_groups(self) -> bool:
+        """Whether isobit's kernels read rows of its codes: of integers, in groups along each row."""
+        scheme = self.scheme
+        if scheme is None or self.scale is None or (scheme.dtype in PACKED and is_exporting()):
+            return False
+        return scheme.code_dtype is None and scheme.grouping.shares_along_rows()
+
+    def bags(
+        self,
+        input: Tensor,
+        offsets: Tensor | None,
+        mode: str,
+        per_sample_weights: Tensor | None,
+        include_last_offset: bool,
+        padding_idx: int | None,
+    ) -> Tensor:
+        """embedding_bag of a weight [V, D]: only rows that are named are dequantized."""
+        if not self.has_groups():
+            row = padding_row(padding_idx, self.shape[0])
+            return bags_of_rows(self.rows, input, offsets, mode, per_sample_weights, include_last_offset, row)
+        assert self.scheme is not None and self.scale is not None
+        size, scale, zero_point = in_groups(self.scheme, self.shape[0], self.shape[1], self.scale, self.zero_point)
+        return weight_only_embedding_bag(
+            input,
+            self.codes,
+            scale,
+            zero_point,
+            offsets,
+            group_size=size,
+            mode=mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=include_last_offset,
+            padding_idx=padding_idx,
+            dtype=self.scheme.dtype,
+            output_dtype=self.dtype,
+            last_dim=self.shape[1],
+        )
 
     def extra_repr(self) -> str:
         return f"{self.scheme}"

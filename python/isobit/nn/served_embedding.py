@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from .._checks import check_dense
-from ..ops.embedding_bag import embedding_bag, unnested
+from ..ops.embedding_bag import unnested
 from ._fake_quantizer import FakeQuantizer
 from ._modules import leaf
 from .served import ServedWeight
@@ -30,8 +33,22 @@ class _ServedTable(torch.nn.Module):
             raise ValueError(f"{owner}: input is {input.dtype}; want one of {', '.join(map(str, _INDICES))}")
 
     def _rows(self, input: Tensor) -> Tensor:
+        return self._named(self.weight.rows, input)
+
+    def _bags(
+        self,
+        input: Tensor,
+        offsets: Tensor | None = None,
+        mode: str = "mean",
+        per_sample_weights: Tensor | None = None,
+        include_last_offset: bool = False,
+    ) -> Tensor:
+        given = input, offsets, mode, per_sample_weights, include_last_offset, self.padding_idx
+        return self._named(self.weight.bags, *given)
+
+    def _named(self, function: Callable[..., Tensor], *args: Any) -> Tensor:
         try:
-            return self.weight.rows(input)
+            return function(*args)
         except IndexError:
             owner = type(self).__name__
             raise IndexError(f"{owner}: input has an index out of range; want 0 to {self.num_embeddings - 1}") from None
@@ -42,18 +59,21 @@ class _ServedTable(torch.nn.Module):
 
 @leaf
 class ServedFakeQuantizedEmbedding(_ServedTable):
-    """What FakeQuantizedEmbedding becomes: ``forward(input)`` gathers rows of codes, and dequantizes them.
+    """What FakeQuantizedEmbedding becomes: ``forward(input)`` dequantizes rows of codes.
     An index that is negative or too large is an IndexError."""
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
-        return self._rows(input)
+        if not self.weight.has_groups():
+            return self._rows(input)
+        rows = self._bags(input.reshape(-1, 1), mode="max")  # of one row, which a sum would add to +0
+        return rows.reshape(*input.shape, self.embedding_dim)
 
 
 @leaf
 class ServedFakeQuantizedEmbeddingBag(_ServedTable):
-    """What FakeQuantizedEmbeddingBag becomes: ``forward(input, offsets, per_sample_weights)`` gathers rows of codes,
-    dequantizes them, and gives each bag's sum, mean or max, with the gradient of per_sample_weights.
+    """What FakeQuantizedEmbeddingBag becomes: ``forward(input, offsets, per_sample_weights)`` gives the sum,
+    mean or max of each bag's rows of codes, dequantized, with the gradient of per_sample_weights.
     An index that is negative or too large is an IndexError."""
 
     def __init__(
@@ -73,22 +93,7 @@ class ServedFakeQuantizedEmbeddingBag(_ServedTable):
             input, offsets, per_sample_weights = unnested(input, offsets, per_sample_weights)
             include_last_offset = True
         self._check(input)
-        # A table of the rows that occur, one for each position, and the padding's row after them.
-        named, padding_idx = input.reshape(-1), None
-        position = torch.arange(named.numel(), dtype=input.dtype, device=input.device).reshape(input.shape)
-        if self.padding_idx is not None:
-            padding_idx = named.numel()
-            position = position.masked_fill(input == self.padding_idx, padding_idx)
-            named = torch.cat([named, named.new_full((1,), self.padding_idx)])
-        return embedding_bag(
-            position,
-            self._rows(named),
-            offsets,
-            mode=self.mode,
-            per_sample_weights=per_sample_weights,
-            include_last_offset=include_last_offset,
-            padding_idx=padding_idx,
-        )
+        return self._bags(input, offsets, self.mode, per_sample_weights, include_last_offset)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode={self.mode!r}"

@@ -156,15 +156,12 @@ def embedding_bag(
         input, offsets, per_sample_weights = unnested(input, offsets, per_sample_weights)
         include_last_offset = True
     check_dense("embedding_bag", input=input, weight=weight)
-    bags = _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
-    if not isinstance(include_last_offset, bool):
-        raise TypeError(f"embedding_bag: include_last_offset must be a bool, not {spell(include_last_offset)}")
-    if offsets is None:
-        include_last_offset = False
-    elif include_last_offset:
-        if bags == 0:
-            raise ValueError("embedding_bag: offsets has shape [0]; want at least the last offset")
-        bags -= 1
+    bags = bags_of("embedding_bag", input, weight, offsets, per_sample_weights, mode, include_last_offset)
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
+    if mode == "max" and sparse:
+        raise ValueError("embedding_bag: mode='max' has no sparse gradient")
+    include_last_offset = include_last_offset and offsets is not None
     row = padding_row(padding_idx, weight.shape[0], "embedding_bag")
     attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
     if max_norm is not None:
@@ -201,43 +198,48 @@ def unnested(input: Any, offsets: Any, per_sample_weights: Tensor | None) -> tup
     return input.values(), starts, values
 
 
-def _check(
+def bags_of(
+    op: str,
     input: Tensor,
     weight: Tensor,
     offsets: Any,
-    per_sample_weights: Any,
+    per_sample_weights: Tensor | None,
     mode: str,
-    scale_grad_by_freq: bool,
-    sparse: bool,
+    include_last_offset: bool,
 ) -> int:
-    """Raises what torch raises; returns the number of bags, or of offsets."""
+    """Raises what torch raises; returns the number of bags."""
     if offsets is not None:
-        check_dense("embedding_bag", offsets=offsets)
+        check_dense(op, offsets=offsets)
     if per_sample_weights is not None:
-        check_dense("embedding_bag", per_sample_weights=per_sample_weights)
-    _check_shapes(input, weight, offsets, per_sample_weights)
+        check_dense(op, per_sample_weights=per_sample_weights)
+    _check_shapes(op, input, weight, offsets, per_sample_weights)
     if not isinstance(mode, str) or mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode is {spell(mode)}; want 'sum', 'mean' or 'max'")
-    if mode == "max" and scale_grad_by_freq:
-        raise ValueError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
-    if mode == "max" and sparse:
-        raise ValueError("embedding_bag: mode='max' has no sparse gradient")
+        raise ValueError(f"{op}: mode is {spell(mode)}; want 'sum', 'mean' or 'max'")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode='sum', not for mode={mode!r}")
-    return (input if offsets is None else offsets).shape[0]
+        raise NotImplementedError(f"{op}: per_sample_weights are for mode='sum', not for mode={mode!r}")
+    if not isinstance(include_last_offset, bool):
+        raise TypeError(f"{op}: include_last_offset must be a bool, not {spell(include_last_offset)}")
+    bags: int = (input if offsets is None else offsets).shape[0]
+    if offsets is None or not include_last_offset:
+        return bags
+    if bags == 0:
+        raise ValueError(f"{op}: offsets has shape [0]; want at least the last offset")
+    return bags - 1
 
 
-def _check_shapes(input: Tensor, weight: Tensor, offsets: Tensor | None, per_sample_weights: Tensor | None) -> None:
+def _check_shapes(
+    op: str, input: Tensor, weight: Tensor, offsets: Tensor | None, per_sample_weights: Tensor | None
+) -> None:
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         came, want = list(per_sample_weights.shape), list(input.shape)
-        raise ValueError(f"embedding_bag: per_sample_weights has shape {came}; want {want}, the shape of input")
+        raise ValueError(f"{op}: per_sample_weights has shape {came}; want {want}, the shape of input")
     if weight.dim() != 2:
-        raise ValueError(f"embedding_bag: weight has shape {list(weight.shape)}; want two dimensions")
+        raise ValueError(f"{op}: weight has shape {list(weight.shape)}; want two dimensions")
     if input.dim() not in (1, 2):
-        raise ValueError(f"embedding_bag: input has shape {list(input.shape)}; want one or two dimensions")
+        raise ValueError(f"{op}: input has shape {list(input.shape)}; want one or two dimensions")
     if input.dim() == 2 and offsets is not None:
-        raise ValueError("embedding_bag: offsets were given, and input has two dimensions, whose rows are the bags")
+        raise ValueError(f"{op}: offsets were given, and input has two dimensions, whose rows are the bags")
     if input.dim() == 1 and offsets is None:
-        raise ValueError("embedding_bag: offsets is None; want it for an input of one dimension")
+        raise ValueError(f"{op}: offsets is None; want it for an input of one dimension")
     if offsets is not None and offsets.dim() != 1:
-        raise ValueError(f"embedding_bag: offsets has shape {list(offsets.shape)}; want one dimension")
+        raise ValueError(f"{op}: offsets has shape {list(offsets.shape)}; want one dimension")

@@ -1,0 +1,193 @@
+package cpu
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Bags of a table that is stored as codes have the bits of bags of what the codes
+// stand for. The rows that some bags name are dequantized into memory that stays in a
+// near cache, and summed there as floats are.
+
+// CodeBags sums rows of codes, CodeBagMax takes the largest of each column.
+var (
+	CodeBags   = codeRows(RowSums, tensor.DType.Compute, byCompute(each(rowSumsGo[float32]), each(rowSumsGo[float64])))
+	CodeBagMax = codeRows(BagMax, itself, byCompute(each(bagMaxGo[float32]), each(bagMaxGo[float64])))
+)
+
+func itself(d tensor.DType) tensor.DType { return d }
+
+// roundTo rounds elements to a storage type.
+func roundTo[C Compute](d tensor.DType, s *Scratch, v []C) {
+	if d.Size() != int64(unsafe.Sizeof(C(0))) {
+		stored := Span{P: unsafe.Pointer(&s.blocks[weightBlocks]), Stride: d.Size(), DType: d}
+		Store(stored, v)
+		Load(v, stored)
+	}
+}
+
+// codeBags is a row for some types.
+type codeBags struct {
+	weightRow
+	terms, out tensor.DType         // of dequantized rows, of results
+	bags       func(*EmbeddingSums) // of dequantized rows
+	chunk      func(*EmbeddingSums) // sums a chunk of a long bag
+	slow       func(*EmbeddingSums)
+}
+
+const (
+	codeColumns = 64                          // of a long bag at a time
+	codeTerms   = codeColumns * ChunkSize / 2 // elements of short bags at a time: half of a near cache
+	codeBagsAt  = Block - 1                   // bags at a time
+	codeChunks  = 40                          // the first scratch block of a long bag's chunks
+	codeStarts  = 2                           // the integer block of where bags begin
+)
+
+// counting are the numbers of dequantized rows.
+var counting = func() (n [TileSize]int64) {
+	for i := range n {
+		n[i] = int64(i)
+	}
+	return n
+}()
+
+// codeRows makes a table: a row for each instruction set that dequantizes and has sums
+// of floats, whose terms are of the type that termsOf makes of the results'.
+func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) tensor.DType, definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
+	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
+		at := slices.IndexFunc(weightKernels, func(k weightKernel) bool { return k.needs == isa })
+		terms := termsOf(t.Out[0])
+		if at < 0 || t.Compute != tensor.F32 {
+			return nil, false
+		}
+		b := &codeBags{terms: terms, out: t.Out[0], weightRow: weightRow{weightKernel: &weightKernels[at], x: typeFor(isa, t.Out[0])}}
+		b.setCodes(t.In[0])
+		sums := Types{Compute: t.Compute, In: InTypes{terms}, Out: t.Out}
+		b.bags, _ = PickUpTo(floats, isa, sums)
+		sums.In[0], sums.Out[0] = tensor.F32, tensor.F32
+		b.chunk, _ = PickUpTo(RowSums, isa, sums)
+		b.slow, _ = definition(t)
+		return b.run, true
+	})
+}
+
+// run takes as many bags at a time as memory has room for their rows.
+func (b *codeBags) run(m *EmbeddingSums) {
+	if w := &m.Codes.Weight; !w.DType.Packed() && !w.Contiguous() || m.Columns == 0 {
+		b.slow(m)
+		return
+	}
+	all := *m
+	tile := WeightTile{WeightRows: m.Codes, Scratch: m.Scratch}
+	rows := weightRun{weightRow: &b.weightRow, WeightTile: &tile}
+	most := min(codeTerms/min(m.Columns, Block), TileSize)
+	for at := 0; at < all.Destinations(); {
+		end := at + 1
+		for end < all.Destinations() && end-at < codeBagsAt && all.Start[end+1]-all.Start[at] <= most {
+			end++
+		}
+		m.Out.P = unsafe.Add(all.Out.P, int64(at)*all.Apart)
+		switch n := all.Start[end] - all.Start[at]; {
+		case n <= most:
+			b.short(m, &all, &rows, at, end)
+		case b.isMax(m):
+			m.Start = all.Start[at : end+1]
+			b.slow(m)
+		default:
+			b.long(m, &all, &rows, at)
+		}
+		*m = all
+		at = end
+	}
+}
+
+func (b *codeBags) isMax(m *EmbeddingSums) bool { return m.Sources != nil }
+
+// short takes some bags of few rows.
+func (b *codeBags) short(m, all *EmbeddingSums, rows *weightRun, at, end int) {
+	from, to := all.Start[at], all.Start[end]
+	m.Start = m.Scratch.Ints(codeStarts, end-at+1)
+	for i := range m.Start {
+		m.Start[i] = all.Start[at+i] - from
+	}
+	if m.Sources != nil {
+		m.Sources = all.Sources[from:to]
+	}
+	out := m.Out
+	for column := int64(0); column < all.Columns; column += Block {
+		m.Out = out.At(column)
+		b.dequantize(m, all, rows, from, to, column, min(Block, all.Columns-column))
+		b.bags(m)
+	}
+}
+
+// long takes a bag of many rows, some columns and a chunk of them at a time.
+func (b *codeBags) long(m, all *EmbeddingSums, rows *weightRun, at int) {
+	begin, end, out := all.Start[at], all.Start[at+1], m.Out
+	for column := int64(0); column < all.Columns; column += codeColumns {
+		width := min(codeColumns, all.Columns-column)
+		chunks := NewChunks[float32](m.Scratch, codeChunks, int(width))
+		for from := begin; from < end; from += ChunkSize {
+			to := min(from+ChunkSize, end)
+			sum := chunks.NextChunk(int(to - from))
+			m.Out = Span{P: unsafe.Pointer(unsafe.SliceData(sum)), Stride: 4, DType: tensor.F32}
+			m.Start = m.Scratch.Ints(codeStarts, 2)
+			m.Start[0], m.Start[1] = 0, to-from
+			m.ByFreq, m.Stream = false, false
+			b.dequantize(m, all, rows, from, to, column, width)
+			b.chunk(m)
+		}
+		m.ByFreq, m.Positions = all.ByFreq, all.Positions[begin:end]
+		finishSum(&m.EmbeddingSum, out.At(column), chunks.Sum())
+	}
+}
+
+// dequantize puts some columns of the rows at some positions in the place of terms.
+func (b *codeBags) dequantize(m, all *EmbeddingSums, rows *weightRun, from, to, column, columns int64) {
+	memory, n := &m.Scratch.weights, to-from
+	m.Terms = Matrix{Span: Span{P: unsafe.Pointer(&memory.parts), Stride: b.terms.Size(), DType: b.terms}, Dims: 1}
+	m.Terms.Size[0], m.Terms.Strides[0] = n, columns*b.terms.Size()
+	m.Positions, m.Column, m.Columns, m.Codes = counting[:n], 0, columns, WeightRows{}
+	first := all.Column + column
+	for i, p := range all.Positions[from:to] {
+		if i%touchRows == 0 {
+			b.touch(all, all.Positions[from+int64(i):], first, columns)
+		}
+		b.term(rows, m.Terms.Row(int64(i), 0), columns, p, first)
+	}
+	if all.Factors.P != nil && n > 0 {
+		factors := memory.row[:n]
+		loadRow(b.x, factors, all.Factors.At(from))
+		m.Factors = Span{P: unsafe.Pointer(&memory.row), Stride: 4, DType: tensor.F32}
+	}
+}
+
+// term makes a dequantized row.
+func (b *codeBags) term(rows *weightRun, to Span, columns, row, column int64) {
+	if b.out == tensor.F32 {
+		rows.weights(unsafe.Slice((*float32)(to.P), columns), row, column)
+		return
+	}
+	wide := BlockOf[float32](rows.Scratch, weightBlocks, int(columns))
+	rows.weights(wide, row, column)
+	if b.terms == b.out {
+		storeRow(b.x, to, wide)
+		return
+	}
+	stored := Span{P: unsafe.Pointer(&rows.Scratch.blocks[weightBlocks+1]), Stride: b.out.Size(), DType: b.out}
+	storeRow(b.x, stored, wide)
+	loadRow(b.x, unsafe.Slice((*float32)(to.P), columns), stored)
+}
+
+// touch asks for codes of the rows that come next.
+func (b *codeBags) touch(all *EmbeddingSums, positions []int64, column, columns int64) {
+	w, per := &all.Codes.Weight, int64(1)
+	if w.DType.Packed() {
+		per = 2
+	}
+	for _, p := range positions[:min(touchRows, len(positions))] {
+		prefetch(w.Row(p, column/per).P, min(ceilDiv(columns, per), touchBytes), all.Scratch)
+	}
+}

@@ -1,0 +1,106 @@
+"""weight_only_embedding_bag: bags of rows of a table that is stored as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .._checks import check_dense
+from .._op import Op
+from .._transforms import wants_derivative
+from .._vmap import register
+from .dequantize import weights
+from .embedding import padding_row
+from .embedding_bag import bags_of, embedding_bag
+from .qparams import code_range
+
+_NAME = "weight_only_embedding_bag"
+_OP = Op(
+    f"{_NAME}(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, Tensor weight_scale, "
+    "Tensor? weight_zero_point, SymInt bags, int group_size, ScalarType dtype, ScalarType output_dtype, "
+    "str mode='mean', SymInt padding_idx=-1, bool include_last_offset=False, SymInt? last_dim=None) -> Tensor",
+    _NAME,
+    "weight[]* indices[] offsets[]? per_sample_weights? weight_scale weight_zero_point?",
+    "bags:I group_size:i dtype:m output_dtype:d mode:s padding_idx:i include_last_offset:b last_dim:e?",
+    "y = bags weight[1:] : output_dtype",
+)
+_OP.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
+_OP.not_differentiable("isobit::{} has no derivative itself; isobit." + _NAME + " has")
+register(_OP)
+
+
+def weight_only_embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    weight_scale: Tensor,
+    weight_zero_point: Tensor | None = None,
+    offsets: Tensor | None = None,
+    *,
+    group_size: int,
+    mode: str = "mean",
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+    dtype: torch.dtype | None = None,
+    output_dtype: torch.dtype = torch.float32,
+    last_dim: int | None = None,
+) -> Tensor:
+    """``embedding_bag`` of the table ``(weight - weight_zero_point) * weight_scale``, rounded to output_dtype, of codes
+    ``weight`` [V, D], int8 or uint8: [bags, D] in output_dtype.
+
+    Each ``group_size`` codes along a row share a scale and a zero point, [V, ceil(D / group_size)]. With
+    dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [V, ceil(D / 2)], as
+    quantize_per_channel_group makes them; ``last_dim`` tells an odd D. Gradients reach per_sample_weights,
+    scale and a float zero point.
+
+    >>> codes, scale = torch.tensor([[2, 4], [1, 3], [0, 5]], dtype=torch.int8), torch.tensor([[0.5], [2.0], [1.0]])
+    >>> isobit.weight_only_embedding_bag(torch.tensor([[2, 0, 1]]), codes, scale, group_size=2, mode="sum").tolist()
+    [[3.0, 13.0]]
+    """
+    check_dense(_NAME, input=input, weight=weight, weight_scale=weight_scale)
+    dtype = weight.dtype if dtype is None else dtype
+    bags = bags_of(_NAME, input, weight, offsets, per_sample_weights, mode, include_last_offset)
+    include_last_offset = include_last_offset and offsets is not None
+    row = padding_row(padding_idx, weight.shape[0], _NAME)
+    if wants_derivative(per_sample_weights, weight_scale, weight_zero_point):
+
+        def rows(at: Tensor) -> Tensor:
+            codes, scale = weight.index_select(0, at), weight_scale.index_select(0, at)
+            zero = None if weight_zero_point is None else weight_zero_point.index_select(0, at)
+            return weights(codes, scale, zero, *code_range(_NAME, dtype), dtype, group_size, output_dtype, last_dim)
+
+        return bags_of_rows(rows, input, offsets, mode, per_sample_weights, include_last_offset, row)
+    parameters = per_sample_weights, weight_scale, weight_zero_point
+    attributes = bags, group_size, dtype, output_dtype, mode, row, include_last_offset, last_dim
+    y: Tensor = _OP(weight, input, offsets, *parameters, *attributes)
+    return y
+
+
+def bags_of_rows(
+    rows: Callable[[Tensor], Tensor],
+    input: Tensor,
+    offsets: Tensor | None,
+    mode: str,
+    per_sample_weights: Tensor | None,
+    include_last_offset: bool,
+    padding: int,
+) -> Tensor:
+    """embedding_bag of a table that a function gives rows of; padding is one of them, or -1."""
+    # A table of the rows that occur, one for each position, and the padding's row after them.
+    named, padding_idx = input.reshape(-1), None
+    position = torch.arange(named.numel(), dtype=input.dtype, device=input.device).reshape(input.shape)
+    if padding >= 0:
+        padding_idx = named.numel()
+        position = position.masked_fill(input == padding, padding_idx)
+        named = torch.cat([named, named.new_full((1,), padding)])
+    return embedding_bag(
+        position,
+        rows(named),
+        offsets,
+        mode=mode,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
