@@ -1,6 +1,10 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 var outsideRows = []Row[IndexSearch]{
 	{"avx512", AVX512, always(IndexSearch{
@@ -27,3 +31,14 @@ var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) 
 	lines := (int64(uintptr(unsafe.Pointer(to)))|int64(apart)|size)%streamAlignment == 0
 	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && lines)
 })}}
+
+var codeSums = []rowSum{
+	{needs: AVX512, in: tensor.S8, out: tensor.F32, columns: 1, codes: sumCodesAVX512S8},
+	{needs: AVX512, in: tensor.U8, out: tensor.F32, columns: 1, codes: sumCodesAVX512U8},
+	{needs: AVX512, in: tensor.S4, out: tensor.F32, columns: 16, codes: sumCodesAVX512S4},
+	{needs: AVX512, in: tensor.U4, out: tensor.F32, columns: 16, codes: sumCodesAVX512U4},
+	{needs: AVX2, in: tensor.S8, out: tensor.F32, columns: 16, codes: sumCodesAVX2S8},
+	{needs: AVX2, in: tensor.U8, out: tensor.F32, columns: 16, codes: sumCodesAVX2U8},
+	{needs: AVX2, in: tensor.S4, out: tensor.F32, columns: 16, codes: sumCodesAVX2S4},
+	{needs: AVX2, in: tensor.U4, out: tensor.F32, columns: 16, codes: sumCodesAVX2U4},
+}

@@ -8,8 +8,9 @@ import (
 )
 
 // Bags of a table that is stored as codes have the bits of bags of what the codes
-// stand for. The rows that some bags name are dequantized into memory that stays in a
-// near cache, and summed there as floats are.
+// stand for. Kernels dequantize on the way where they can. Else the rows that some bags
+// name are dequantized into memory that stays in a near cache, and summed there as
+// floats are.
 
 // CodeBags sums rows of codes, CodeBagMax takes the largest of each column.
 var (
@@ -34,6 +35,7 @@ type codeBags struct {
 	terms, out tensor.DType         // of dequantized rows, of results
 	bags       func(*EmbeddingSums) // of dequantized rows
 	chunk      func(*EmbeddingSums) // sums a chunk of a long bag
+	direct     *rowSum              // sums codes; or nil
 	slow       func(*EmbeddingSums)
 }
 
@@ -56,6 +58,7 @@ var counting = func() (n [TileSize]int64) {
 // codeRows makes a table: a row for each instruction set that dequantizes and has sums
 // of floats, whose terms are of the type that termsOf makes of the results'.
 func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) tensor.DType, definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
+	sum := termsOf(tensor.BF16) == tensor.F32
 	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
 		at := slices.IndexFunc(weightKernels, func(k weightKernel) bool { return k.needs == isa })
 		terms := termsOf(t.Out[0])
@@ -69,16 +72,71 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 		sums.In[0], sums.Out[0] = tensor.F32, tensor.F32
 		b.chunk, _ = PickUpTo(RowSums, isa, sums)
 		b.slow, _ = definition(t)
+		if i := slices.IndexFunc(codeSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] && s.out == t.Out[0] }); sum && i >= 0 {
+			b.direct = &codeSums[i]
+		}
 		return b.run, true
 	})
 }
 
-// run takes as many bags at a time as memory has room for their rows.
 func (b *codeBags) run(m *EmbeddingSums) {
-	if w := &m.Codes.Weight; !w.DType.Packed() && !w.Contiguous() || m.Columns == 0 {
+	switch w := &m.Codes.Weight; {
+	case !w.DType.Packed() && !w.Contiguous() || m.Columns == 0:
 		b.slow(m)
-		return
+	case b.takes(m):
+		b.sumCodes(m)
+	default:
+		b.inFloats(m)
 	}
+}
+
+// takes reports whether a kernel takes all groups of codes.
+func (b *codeBags) takes(m *EmbeddingSums) bool {
+	c := &m.Codes
+	zeros := c.Zero.P == nil || c.Zero.DType == tensor.I32
+	return b.direct != nil && c.Scale.DType == tensor.F32 && zeros && m.Out.Contiguous() &&
+		(c.GroupSize >= m.Column+m.Columns || c.GroupSize%groupUnit == 0)
+}
+
+// sumCodes takes one group of columns after the other.
+func (b *codeBags) sumCodes(m *EmbeddingSums) {
+	all := *m
+	codes := &all.Codes.Weight
+	m.Terms = Matrix{Span: Span{P: codes.P, Stride: 1, DType: tensor.U8}, Dims: 1}
+	m.Terms.Size[0], m.Terms.Strides[0] = all.Codes.Rows, codes.RowStride
+	for at := int64(0); at < all.Columns; at += m.Columns {
+		m.Column = all.Column + at
+		m.Columns = min(all.Codes.GroupSize-m.Column%all.Codes.GroupSize, all.Columns-at)
+		m.Out = all.Out.At(at)
+		columns := m.Columns
+		b.direct.sum(m, sumInChunks[float32], b.inFloats)
+		m.Columns = columns
+	}
+	*m = all
+}
+
+// noZero is the zero point of codes that have none.
+var noZero int32
+
+// callOfCodes is call for columns of one group of codes.
+func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, column, columns int64, mode int) int {
+	c := &e.Codes
+	group := column / c.GroupSize
+	if c.Weight.DType.Packed() {
+		column /= 2
+	}
+	scale := c.Scale.Row(0, group)
+	zero, zeroRow := unsafe.Pointer(&noZero), int64(0)
+	if c.Zero.P != nil {
+		zero, zeroRow = c.Zero.Row(0, group).P, c.Zero.RowStride
+	}
+	return s.codes((*byte)(unsafe.Add(c.Weight.P, column)), int(c.Weight.RowStride), unsafe.SliceData(start), len(start)-1,
+		unsafe.SliceData(e.Positions), e.early(), (*byte)(e.Factors.P), (*byte)(to), int(apart), int(columns), mode,
+		(*byte)(scale.P), int(c.Scale.RowStride), (*byte)(zero), int(zeroRow))
+}
+
+// inFloats takes as many bags at a time as memory has room for their rows.
+func (b *codeBags) inFloats(m *EmbeddingSums) {
 	all := *m
 	tile := WeightTile{WeightRows: m.Codes, Scratch: m.Scratch}
 	rows := weightRun{weightRow: &b.weightRow, WeightTile: &tile}

@@ -6,4 +6,5 @@ var (
 	outsideRows []Row[IndexSearch]
 	widenRows   []Row[func(to []int64, from []int32)]
 	copyRows    []Row[func(*RowCopies)]
+	codeSums    []rowSum
 )

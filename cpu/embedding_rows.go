@@ -18,6 +18,8 @@ type rowSum struct {
 		factors, to *byte, apart, columns, mode int) int
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		sources *int64, ranks *uint32, ranksApart int, to *byte, apart, columns, mode int) int
+	codes func(rows *byte, stride int, start *int64, results int, positions *int64, known int, // instead of run
+		factors, to *byte, apart, columns, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 }
 
 // The bits of a sum's mode, as internal/gen/embedding.go names them.
@@ -127,6 +129,9 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, 
 	stride := int64(0)
 	if e.Terms.Dims > 0 {
 		stride = e.Terms.Strides[0]
+	}
+	if s.codes != nil {
+		return s.callOfCodes(e, start, to, apart, e.Column+at, columns, mode)
 	}
 	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
 	if len(e.Ranks) > 0 {

@@ -19,6 +19,7 @@ type WeightRows struct {
 	Weight      Rows // codes, packed ones as bytes
 	Scale, Zero Rows // one element per group of a row; Zero may be absent
 	GroupSize   int64
+	Rows        int64
 }
 
 // WeightLayer is a way to run the layer.

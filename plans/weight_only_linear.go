@@ -117,7 +117,7 @@ func (l *weightLinear) tile(c *call, w *worker) *cpu.WeightTile {
 
 // weightRowsOf describes rows of codes and their parameters; zero may be absent.
 func weightRowsOf(weight, scale, zero *tensor.View, codes tensor.DType, group int64) cpu.WeightRows {
-	w := cpu.WeightRows{Weight: rowsOf(weight), Scale: rowsOf(scale), GroupSize: group}
+	w := cpu.WeightRows{Weight: rowsOf(weight), Scale: rowsOf(scale), GroupSize: group, Rows: weight.Shape[0]}
 	w.Weight.DType = codes // packed ones came as bytes
 	if zero.Present() {
 		w.Zero = rowsOf(zero)

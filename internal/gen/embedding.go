@@ -37,6 +37,7 @@ func embeddingSums(c *build.Context) {
 // positions the result at hand is from begin to end, which start says at next.
 type rowSum struct {
 	*kernel
+	codes                                                           *storage // of rows; nil: they are of the results' type
 	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
 	sums                                                            value
 	upper                                                           any               // where bf16 is taken apart: the bits of the odd elements
@@ -129,7 +130,7 @@ func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany s
 		s.group = group
 		s.tiles(i == 0)
 	}
-	if s.isa.masks {
+	if s.isa.masks && !s.packed() {
 		s.rest()
 	}
 	done := s.c.GP64()
@@ -193,7 +194,7 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.Label(begin)
 	branch(s.c.CMPQ, s.columns, operand.U32(width), s.c.JLT, end)
 	s.ofEach()
-	s.c.ADDQ(operand.U32(width*s.out.size), s.rows)
+	s.c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
 	s.advance(width)
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
@@ -224,7 +225,7 @@ func (s *rowSum) when(bit int, code func()) {
 // advanceSum moves to where later columns are stored.
 func (s *rowSum) advanceSum(columns int) {
 	s.c.ADDQ(operand.U32(columns*s.out.size), s.param("to"))
-	if s.out == f32 {
+	if s.narrows() {
 		s.when(sumBF16|sumF16, func() { s.c.SUBQ(operand.U32(columns*(f32.size-f16.size)), s.param("to")) })
 	}
 	if s.compute.size > s.out.size {

@@ -56,6 +56,14 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 			s.c.ADDQ(operand.U32(factors.size), at)
 		}
 	}
+	scale, zero := s.vector(), s.vector()
+	if s.codes != nil {
+		factorOf := begin
+		begin = func(row reg.GPVirtual) {
+			factorOf(row)
+			s.parameters(row, scale, zero)
+		}
+	}
 	add := func(term any, v int) {
 		if factors != nil {
 			product := s.vector()
@@ -66,6 +74,11 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 	}
 	s.eachRow(begin, func(v int, from memory) {
 		switch {
+		case s.codes != nil:
+			term := s.codes.load(s.kernel, from)
+			s.emit("VSUBPS", zero, term, term)
+			s.emit("VMULPS", scale, term, term)
+			add(term, v)
 		case !s.split:
 			add(s.term(from), v)
 		case v%2 == 0:
@@ -89,7 +102,7 @@ func (s *rowSum) term(from memory) any {
 // first loop asks for the lines of a later row; where no later one is known, the
 // second goes on without.
 func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from memory)) {
-	c, bytes := s.c, s.lanes*s.out.size // of a vector
+	c, bytes := s.c, s.rowBytes(s.lanes) // of a vector
 	at, row, later, stop := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	early := 8 * rowsEarly(s.group*bytes/64)
 	c.MOVQ(s.begin, at)

@@ -33,7 +33,7 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
 		return
 	}
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
-	if s.out == f32 {
+	if s.narrows() {
 		s.when(sumBF16|sumF16, func() {
 			s.storeZeros(zero, s.group*s.lanes*f16.size)
 			s.c.JMP(operand.LabelRef(stored))
@@ -77,7 +77,7 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
-	if s.out == f32 {
+	if s.narrows() {
 		s.storeNarrow(sum, sumBF16, bf16, stored)
 		s.storeNarrow(sum, sumF16, f16, stored)
 	}

@@ -53,7 +53,13 @@ func embeddingBag(s *Source, t *text) {
 func weightOnlyEmbeddingBag(s *Source, t *text) {
 	weight, _ := bagKeys(s, t)
 	dtype, mode := s.float(), oneOf(s, "sum", "mean", "max", "weighted")
-	s.weightOfCodes(t, weight)
+	if s.weightOfCodes(t, weight); s.IntN(2) == 0 { // what kernels take as it is
+		dtype = tensor.F32
+		t.add("weight_scale", dtype)
+		t.add("weight_zero_point", oneOf(s, tensor.None, tensor.I32))
+	} else {
+		s.codeParameters(t)
+	}
 	t.add("y", dtype)
 	t.add("bounds", oneOf(s, "error", "skip"))
 	if mode == "weighted" {

@@ -48,13 +48,13 @@ func makeTable() (table []Op) {
 		Op{Name: "embedding_bag", draw: embeddingBag},
 		Op{Name: "embedding_bag_backward", draw: embeddingBagBackward},
 		Op{Name: "embedding_bag_per_sample_weights_backward", draw: embeddingBagWeights},
+		Op{Name: "weight_only_embedding_bag", draw: weightOnlyEmbeddingBag},
 		Op{Name: "grid_sample", draw: gridSample},
 		Op{Name: "grid_sample_backward", draw: gridSampleBackward},
 		Op{Name: "grid_sample_double_backward", draw: gridSampleDoubleBackward},
 		Op{Name: "affine_grid", draw: affineGrid},
 		Op{Name: "affine_grid_backward", draw: affineGridBackward},
 		Op{Name: "quantized_linear", draw: quantizedLinear},
-		Op{Name: "weight_only_embedding_bag", draw: weightOnlyEmbeddingBag},
 		Op{Name: "weight_only_linear", draw: weightOnlyLinear},
 		Op{Name: "matmul", draw: matmul},
 	)
@@ -241,13 +241,18 @@ func weightOnlyLinear(s *Source, t *text) {
 	}
 	t.tensor("x", s.float(), []int64{m, k})
 	s.weightOfCodes(t, []int64{n, k})
+	s.codeParameters(t)
 	t.add("bias", oneOf(s, tensor.None, s.float()))
 }
 
-// weightOfCodes draws the types of a weight of codes in groups, and of its parameters.
+// weightOfCodes draws a weight of codes in groups.
 func (s *Source) weightOfCodes(t *text, shape []int64) {
 	t.tensor("weight", oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4), shape)
 	t.add("group_size", s.block(shape[1]))
+}
+
+// codeParameters draws the types of what these codes have beside them.
+func (s *Source) codeParameters(t *text) {
 	t.add("weight_scale", s.float())
 	t.add("weight_zero_point", oneOf(s, tensor.None, tensor.I32, tensor.U8, s.float()))
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Sums of rows of codes, each of which has a scale and a zero point.
+
+// Codes of four bits: of no whole bytes each.
+var (
+	s4 = &storage{name: "S4", load: loadHalves(true)}
+	u4 = &storage{name: "U4", load: loadHalves(false)}
+)
+
+// codeSums emits the sums of every type of codes, on every instruction set.
+func codeSums(c *build.Context) {
+	for _, codes := range []*storage{s8, u8, s4, u4} {
+		eachKernel(c, []*storage{f32}, func(k *kernel) {
+			(&rowSum{kernel: k, codes: codes}).codesFunction()
+		})
+	}
+}
+
+func (s *rowSum) codesFunction() {
+	name := "sumCodes" + s.isa.name + s.codes.name
+	beginFunction(s.c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
+		"factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int",
+		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,",
+		"lie so many bytes apart.")
+	s.tile, s.advance = s.sumTile, s.advanceSum
+	s.lists()
+	s.results([]int{8, 4, 2, 1}, s.notTooMany)
+}
+
+// rowBytes is how many bytes of a row so many columns take.
+func (s *rowSum) rowBytes(columns int) int {
+	switch {
+	case s.codes == nil:
+		return columns * s.out.size
+	case s.codes.size == 0:
+		return columns / 2
+	}
+	return columns * s.codes.size
+}
+
+// narrows reports whether results may be of 16 bits, beside rows that are not.
+func (s *rowSum) narrows() bool { return s.out == f32 && s.codes == nil }
+
+// packed reports whether rows are halves of bytes, of which no mask takes less than a vector.
+func (s *rowSum) packed() bool { return s.codes != nil && s.codes.size == 0 }
+
+// parameters loads those of a row.
+func (s *rowSum) parameters(at reg.GPVirtual, scale, zero reg.VecVirtual) {
+	for _, p := range []struct {
+		name string
+		load func(from operand.Mem)
+	}{
+		{"scale", func(from operand.Mem) { s.emit(s.broadcast(), memory{from}, scale) }},
+		{"zero", func(from operand.Mem) {
+			s.emit("VPBROADCASTD", memory{from}, zero)
+			s.emit("VCVTDQ2PS", zero, zero)
+		}},
+	} {
+		row := s.c.GP64()
+		s.c.MOVQ(operand.Mem{Base: at}, row)
+		s.c.IMULQ(s.param(p.name+"Row"), row)
+		s.c.ADDQ(s.param(p.name), row)
+		p.load(operand.Mem{Base: row})
+	}
+}
+
+// loadHalves makes the load of halves of bytes, the lower ones first: each byte twice, the second
+// time with the upper half in the place of the lower one.
+func loadHalves(signed bool) func(k *kernel, from memory) reg.VecVirtual {
+	return func(k *kernel, from memory) reg.VecVirtual {
+		v, upper := k.vector(), k.vector()
+		k.emit("VPMOVZXBQ", from, v)
+		k.emit("VPSLLQ", 28, v, upper)
+		k.emit(k.bits("VPOR"), upper, v, v)
+		k.emit("VPSLLD", 28, v, v)
+		if signed {
+			k.emit("VPSRAD", 28, v, v)
+		} else {
+			k.emit("VPSRLD", 28, v, v)
+		}
+		k.emit("VCVTDQ2PS", v, v)
+		return v
+	}
+}
