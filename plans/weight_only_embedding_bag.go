@@ -13,7 +13,7 @@ import (
 // Workspace: embedding_bag's.
 var weightOnlyEmbeddingBag = op{
 	name: "weight_only_embedding_bag", category: Embedding,
-	doc: "embedding_bag of a table of codes, in groups along its rows.",
+	doc: "Sums, means or maxima of the rows of a table of codes that the indices of each bag name.",
 	formulas: []string{
 		"y[b] = sum(w[indices[i]] * per_sample_weights[i]) over positions i of bag b, w = (weight - weight_zero_point) * weight_scale of the column's group, in y's type; mean: divided by how many; max: the largest",
 	},

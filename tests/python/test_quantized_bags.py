@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import isobit
 import pytest
 import torch
 from isobit.nn import (
@@ -148,3 +149,37 @@ def test_a_model_with_bags_and_lookups_is_prepared():
     assert [type(m) for m in prepared] == [torch.nn.Embedding, FakeQuantizedEmbeddingBag]
     twice = copy.deepcopy(prepared)
     assert_same(twice[1](torch.tensor([[1, 2]])).detach(), prepared[1](torch.tensor([[1, 2]])).detach())
+
+
+CODES = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int4: (-8, 7), torch.uint4: (0, 15)}
+
+
+@pytest.mark.parametrize("dtype", CODES)
+@pytest.mark.parametrize("columns", (11, 64))
+def test_bags_of_codes_are_those_of_the_dequantized_table(dtype, columns):
+    """With every gradient, of short bags and of one of more than a chunk."""
+    size, rows = 16, 700
+    table, zero = draw(ROWS, columns), torch.randint(0, 5, (ROWS, -(-columns // size)), dtype=torch.int32)
+    scale = draw(*zero.shape).abs() + 0.1
+    codes = isobit.quantize_per_channel_group(table, scale, zero, *CODES[dtype], dtype, size)
+    input, offsets = torch.randint(ROWS, (rows,)), torch.tensor([0, 3, 3, 40, 400])
+    for zero_point in (None, zero, zero.float()):
+        leaves = [t.requires_grad_() for t in (draw(rows), scale.clone(), zero.float()) if zero_point is not zero]
+        weights, s = leaves[:2] if leaves else (draw(rows), scale)
+        z = leaves[2] if leaves and zero_point is not None else zero_point
+        for output_dtype in (torch.float32, torch.bfloat16):
+            factors = weights.to(output_dtype)
+            keys = {"mode": "sum", "per_sample_weights": factors, "padding_idx": 3}
+            values = isobit.dequantize_per_channel_group(
+                codes, s, z, *CODES[dtype], dtype, size, output_dtype=output_dtype, last_dim=columns
+            )
+            want = isobit.embedding_bag(input, values, offsets, **keys)
+            given = {"group_size": size, "dtype": dtype, "output_dtype": output_dtype, "last_dim": columns}
+            y = isobit.weight_only_embedding_bag(input, codes, s, z, offsets, **given, **keys)
+            with torch.no_grad():
+                assert_same(isobit.weight_only_embedding_bag(input, codes, s, z, offsets, **given, **keys), want)
+            assert_same(y.detach(), want.detach())
+            if leaves:
+                wanted = leaves[: 2 + (z is not None)]
+                found = torch.autograd.grad(y.float().square().sum(), wanted)
+                assert_same(found, torch.autograd.grad(want.float().square().sum(), wanted))

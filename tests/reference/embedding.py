@@ -3,6 +3,7 @@
 import numpy as np
 
 from .floats import BF16, compute_type, dtype_name, scalar, store, widen
+from .linear import weights
 from .sums import chunk, stripe
 
 
@@ -83,6 +84,13 @@ def embedding_bag(problem, weight, indices, offsets, per_sample_weights):
         total = chunk(terms, np.zeros(width, ct))
         y[bag] = total / ct(len(positions)) if mode == "mean" and positions else total
     return [store(y, name), chosen if "chosen" in v else None]
+
+
+def weight_only_embedding_bag(problem, weight, indices, offsets, per_sample_weights, scale, zero_point):
+    """Bags of the rows that codes stand for."""
+    name = problem.outputs["y"].dtype
+    table = weights(problem, compute_type(name), weight, scale, zero_point)
+    return embedding_bag(problem, store(table, name), indices, offsets, per_sample_weights)[:1]
 
 
 def first_largest(values):

@@ -23,14 +23,18 @@ def quantized_linear(problem, x, x_scale, weight, weight_scale, bias):
     return [store(y, name)]
 
 
-def weight_only_linear(problem, x, weight, scale, zero_point, bias):
-    name = problem.outputs["y"].dtype
-    ct = compute_type(name)
+def weights(problem, ct, weight, scale, zero_point):
+    """What codes in groups along their rows stand for."""
     codes = np.iinfo(weight.dtype)
     values = {"qmin": codes.min, "qmax": codes.max, "group_size": problem.values["group_size"]}
     groups = SimpleNamespace(values=values, granularity="per_group")
-    w = Rule(groups, ct, weight.shape, scale, zero_point).dequantize(weight)
-    y = stripe(widen(x, ct)[:, None, :] * w)
+    return Rule(groups, ct, weight.shape, scale, zero_point).dequantize(weight)
+
+
+def weight_only_linear(problem, x, weight, scale, zero_point, bias):
+    name = problem.outputs["y"].dtype
+    ct = compute_type(name)
+    y = stripe(widen(x, ct)[:, None, :] * weights(problem, ct, weight, scale, zero_point))
     if bias is not None:
         y = y + widen(bias, ct)
     return [store(y, name)]

@@ -79,6 +79,18 @@ PLAIN = {
         [("weight", "required"), ("indices", "required"), ("offsets", None), ("per_sample_weights", None)],
         [("y", "=weight"), ("chosen", None)],
     ),
+    "weight_only_embedding_bag": (
+        embedding.weight_only_embedding_bag,
+        [
+            ("weight", "required"),
+            ("indices", "required"),
+            ("offsets", None),
+            ("per_sample_weights", None),
+            ("weight_scale", "f32"),
+            ("weight_zero_point", None),
+        ],
+        [("y", "f32")],
+    ),
     "embedding_bag_backward": (
         embedding.embedding_bag_backward,
         [
@@ -228,14 +240,17 @@ def argument_shapes(problem):
         return {name: parameters if name in of_parameters else x for name in shape}
     if problem.op == "embedding":
         return {"y": (*shape["indices"], shape["weight"][1])}
-    if problem.op.startswith("embedding_bag"):
+    if "embedding_bag" in problem.op:
         index = shape["indices"]
         bags = (
             shape["offsets"][0] - problem.values.get("include_last_offset", False) if "offsets" in shape else index[0]
         )
         table = next(shape[name] for name in ("weight", "grad_weight") if name in shape)
         result = (bags, table[1])
-        return {"y": result, "chosen": result, "per_sample_weights": index, "grad_per_sample_weights": index}
+        groups = (table[0], math.ceil(table[1] / problem.values.get("group_size", 1)))
+        parameters = {"weight_scale": groups, "weight_zero_point": groups}
+        of_indices = {"per_sample_weights": index, "grad_per_sample_weights": index}
+        return {"y": result, "chosen": result, **of_indices, **parameters}
     if problem.op == "grid_sample":
         return {"y": (*shape["input"][:2], *shape["grid"][1:-1])}
     if problem.op == "grid_sample_backward":

@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 
+from .floats import FLOATS
+from .random_quantized import codes
+
 
 def embedding_sizes(d):
     rows, width = d.one_of(1, 2, 5, 40), d.one_of(0, *[d.extent()] * 20)
@@ -57,6 +60,14 @@ def embedding_bag(d):
     return fields + (["bounds=skip"] if d.chance(0.5) else [])
 
 
+def weight_only_embedding_bag(d):
+    y, rows, width, _, fields = bag_sizes(d)
+    fields += [f"weight={d.spec(d.one_of('s8', 'u8'), [rows, width])}", f"y={y}", *bag_mode(d, y)]
+    fields += [f"weight_scale={d.one_of('f32', 'f32', *FLOATS)}", f"group_size={d.one_of(1, 5, 16, 32, 1000)}"]
+    fields += [f"weight_zero_point={d.one_of('none', 'i32', 'u8', *FLOATS)}"]
+    return fields + (["bounds=skip"] if d.chance(0.5) else [])
+
+
 def embedding_bag_backward(d):
     dtype, rows, width, count, fields = bag_sizes(d)
     mode = bag_mode(d, dtype)
@@ -86,6 +97,8 @@ def fill(d):
                 values = np.sort(values)
                 values[:1] = 0
             return d.stored(values, spec.dtype)
+        if name != "indices" and spec.dtype not in FLOATS:
+            return codes(d, spec.dtype, spec.shape)
         if name != "indices":
             return d.normal(spec.dtype, spec.shape)
         rows = next(s for n, _, s in d.arguments if n in ("weight", "grad_weight")).shape[0]
@@ -100,6 +113,7 @@ PLAIN = {
     "embedding": embedding,
     "embedding_backward": embedding_backward,
     "embedding_bag": embedding_bag,
+    "weight_only_embedding_bag": weight_only_embedding_bag,
     "embedding_bag_backward": embedding_bag_backward,
     "embedding_bag_per_sample_weights_backward": embedding_bag_per_sample_weights_backward,
     "embedding_renorm": embedding_renorm,

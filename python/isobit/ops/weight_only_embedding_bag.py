@@ -64,13 +64,25 @@ def weight_only_embedding_bag(
     bags = bags_of(_NAME, input, weight, offsets, per_sample_weights, mode, include_last_offset)
     include_last_offset = include_last_offset and offsets is not None
     row = padding_row(padding_idx, weight.shape[0], _NAME)
-    if wants_derivative(per_sample_weights, weight_scale, weight_zero_point):
+    # The op has neither a gradient nor a kernel for GPUs.
+    learned = wants_derivative(weight_scale, weight_zero_point)
+    if learned or weight.is_cuda or wants_derivative(per_sample_weights):
 
-        def rows(at: Tensor) -> Tensor:
-            codes, scale = weight.index_select(0, at), weight_scale.index_select(0, at)
-            zero = None if weight_zero_point is None else weight_zero_point.index_select(0, at)
-            return weights(codes, scale, zero, *code_range(_NAME, dtype), dtype, group_size, output_dtype, last_dim)
+        def rows(at: Tensor | None) -> Tensor:
+            of_rows = (t if t is None or at is None else t.index_select(0, at) for t in table)
+            return weights(*of_rows, *code_range(_NAME, dtype), dtype, group_size, output_dtype, last_dim)
 
+        table = weight, weight_scale, weight_zero_point
+        if learned:  # sums of a row's gradients are isobit's
+            return embedding_bag(
+                input,
+                rows(None),
+                offsets,
+                mode=mode,
+                per_sample_weights=per_sample_weights,
+                include_last_offset=include_last_offset,
+                padding_idx=padding_idx,
+            )
         return bags_of_rows(rows, input, offsets, mode, per_sample_weights, include_last_offset, row)
     parameters = per_sample_weights, weight_scale, weight_zero_point
     attributes = bags, group_size, dtype, output_dtype, mode, row, include_last_offset, last_dim
