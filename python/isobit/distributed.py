@@ -29,7 +29,6 @@ _LETTERS: dict[str, str | Callable[..., str]] = {
     "weight_only_linear": "mk,nk,ng,ng,n->mn",
     "embedding": lambda weight, indices: f"Vy,{_letters_of(indices)}->{_letters_of(indices)}y",
     "embedding_backward": lambda grad, indices: f"{_letters_of(indices)}y,{_letters_of(indices)}->Vy",
-    "weight_only_embedding_bag": "VY,I,O,W,VG,VG->BY",
     "embedding_bag": "Vy,I,O,W->By,By",
     "embedding_bag_backward": "By,I,O,W,By->Vy",
     "grid_sample": lambda image, grid: _like_samples(image, grid, "input grid -> output"),

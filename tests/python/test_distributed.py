@@ -51,6 +51,7 @@ def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
         dims = {
             "": "choose_qparams_per_tensor quantize_per_tensor_dynamic dequantize_per_tensor_backward affine_grid "
             "fake_quantize_per_tensor_affine_backward affine_grid_backward embedding_bag_per_sample_weights_backward "
+            "weight_only_embedding_bag "
             # but where blocks have extents of 1:
             "quantize_per_block_backward dequantize_per_block_backward choose_qparams_per_block",
             "0": "choose_qparams_per_channel quantize_per_channel_dynamic dequantize_per_channel_backward "

@@ -169,9 +169,14 @@ class ServedWeight(FollowsData):
         return codes.reshape(*indices.shape, self.shape[-1])
 
     def has_groups(self) -> bool:
-        """Whether isobit's kernels read rows of its codes: of integers, in groups along each row."""
+        """Whether kernels sum rows of its codes as they are: of integers, in groups along each row, into f32."""
         scheme = self.scheme
-        if scheme is None or self.scale is None or (scheme.dtype in PACKED and is_exporting()):
+        if (
+            self.dtype != torch.float32
+            or scheme is None
+            or self.scale is None
+            or (scheme.dtype in PACKED and is_exporting())
+        ):
             return False
         return scheme.code_dtype is None and scheme.grouping.shares_along_rows()
 

@@ -32,20 +32,6 @@ class _ServedTable(torch.nn.Module):
         if input.dtype not in _INDICES:
             raise ValueError(f"{owner}: input is {input.dtype}; want one of {', '.join(map(str, _INDICES))}")
 
-    def _rows(self, input: Tensor) -> Tensor:
-        return self._named(self.weight.rows, input)
-
-    def _bags(
-        self,
-        input: Tensor,
-        offsets: Tensor | None = None,
-        mode: str = "mean",
-        per_sample_weights: Tensor | None = None,
-        include_last_offset: bool = False,
-    ) -> Tensor:
-        given = input, offsets, mode, per_sample_weights, include_last_offset, self.padding_idx
-        return self._named(self.weight.bags, *given)
-
     def _named(self, function: Callable[..., Tensor], *args: Any) -> Tensor:
         try:
             return function(*args)
@@ -59,15 +45,12 @@ class _ServedTable(torch.nn.Module):
 
 @leaf
 class ServedFakeQuantizedEmbedding(_ServedTable):
-    """What FakeQuantizedEmbedding becomes: ``forward(input)`` dequantizes rows of codes.
+    """What FakeQuantizedEmbedding becomes: ``forward(input)`` gathers rows of codes, and dequantizes them.
     An index that is negative or too large is an IndexError."""
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
-        if not self.weight.has_groups():
-            return self._rows(input)
-        rows = self._bags(input.reshape(-1, 1), mode="max")  # of one row, which a sum would add to +0
-        return rows.reshape(*input.shape, self.embedding_dim)
+        return self._named(self.weight.rows, input)
 
 
 @leaf
@@ -93,7 +76,8 @@ class ServedFakeQuantizedEmbeddingBag(_ServedTable):
             input, offsets, per_sample_weights = unnested(input, offsets, per_sample_weights)
             include_last_offset = True
         self._check(input)
-        return self._bags(input, offsets, self.mode, per_sample_weights, include_last_offset)
+        given = input, offsets, self.mode, per_sample_weights, include_last_offset, self.padding_idx
+        return self._named(self.weight.bags, *given)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode={self.mode!r}"

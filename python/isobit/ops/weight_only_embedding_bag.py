@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
+from .._autograd import leave_to_python
 from .._checks import check_dense
 from .._op import Op
 from .._transforms import wants_derivative
@@ -29,6 +32,20 @@ _OP = Op(
 _OP.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
 _OP.not_differentiable("isobit::{} has no derivative itself; isobit." + _NAME + " has")
 register(_OP)
+_fast = _OP.fast
+
+
+def _quick(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
+    """The call of the usual arguments; NotImplemented where something is wrong, or there is more to do."""
+    lists = input if offsets is None else offsets
+    if type(lists) is not Tensor or type(weight) is not Tensor or weight.is_cuda or lists.is_nested or lists.dim() == 0:
+        return NotImplemented
+    per_sample_weights, weight_scale, weight_zero_point, group_size, dtype, *more = rest
+    parameters = per_sample_weights, weight_scale, weight_zero_point, lists.shape[0], group_size
+    return _fast(weight, input, offsets, *parameters, weight.dtype if dtype is None else dtype, *more)
+
+
+leave_to_python(_quick)
 
 
 def weight_only_embedding_bag(
@@ -59,7 +76,16 @@ def weight_only_embedding_bag(
     >>> isobit.weight_only_embedding_bag(torch.tensor([[2, 0, 1]]), codes, scale, group_size=2, mode="sum").tolist()
     [[3.0, 13.0]]
     """
+    if padding_idx is None and include_last_offset is False and not is_dynamo_compiling():
+        given = per_sample_weights, weight_scale, weight_zero_point, group_size, dtype, output_dtype, mode, -1, False
+        y = _quick(input, weight, offsets, *given, last_dim)
+        if y is not NotImplemented:
+            return y
     check_dense(_NAME, input=input, weight=weight, weight_scale=weight_scale)
+    if weight_zero_point is not None:
+        check_dense(_NAME, weight_zero_point=weight_zero_point)
+    if dtype is None and weight.dtype not in (torch.int8, torch.uint8):
+        raise ValueError(f"{_NAME}: weight is {weight.dtype}; want torch.int8 or torch.uint8")
     dtype = weight.dtype if dtype is None else dtype
     bags = bags_of(_NAME, input, weight, offsets, per_sample_weights, mode, include_last_offset)
     include_last_offset = include_last_offset and offsets is not None
@@ -86,7 +112,7 @@ def weight_only_embedding_bag(
         return bags_of_rows(rows, input, offsets, mode, per_sample_weights, include_last_offset, row)
     parameters = per_sample_weights, weight_scale, weight_zero_point
     attributes = bags, group_size, dtype, output_dtype, mode, row, include_last_offset, last_dim
-    y: Tensor = _OP(weight, input, offsets, *parameters, *attributes)
+    y = _OP(weight, input, offsets, *parameters, *attributes)
     return y
 
 
