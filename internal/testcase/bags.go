@@ -53,11 +53,13 @@ func embeddingBag(s *Source, t *text) {
 func weightOnlyEmbeddingBag(s *Source, t *text) {
 	weight, _ := bagKeys(s, t)
 	dtype, mode := s.float(), oneOf(s, "sum", "mean", "max", "weighted")
-	if s.weightOfCodes(t, weight); s.IntN(2) == 0 { // what kernels take as it is
-		dtype = tensor.F32
+	if s.IntN(2) == 0 { // what kernels take as it is
+		dtype, weight[1] = tensor.F32, 1+s.Int64N(150)
+		s.weightOfCodes(t, weight, oneOf(s, 16, 48, weight[1], 1000))
 		t.add("weight_scale", dtype)
 		t.add("weight_zero_point", oneOf(s, tensor.None, tensor.I32))
 	} else {
+		s.weightOfCodes(t, weight, s.block(weight[1]))
 		s.codeParameters(t)
 	}
 	t.add("y", dtype)

@@ -240,15 +240,15 @@ func weightOnlyLinear(s *Source, t *text) {
 		m, k, n = 30, 300, 30
 	}
 	t.tensor("x", s.float(), []int64{m, k})
-	s.weightOfCodes(t, []int64{n, k})
+	s.weightOfCodes(t, []int64{n, k}, s.block(k))
 	s.codeParameters(t)
 	t.add("bias", oneOf(s, tensor.None, s.float()))
 }
 
 // weightOfCodes draws a weight of codes in groups.
-func (s *Source) weightOfCodes(t *text, shape []int64) {
+func (s *Source) weightOfCodes(t *text, shape []int64, group int64) {
 	t.tensor("weight", oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4), shape)
-	t.add("group_size", s.block(shape[1]))
+	t.add("group_size", group)
 }
 
 // codeParameters draws the types of what these codes have beside them.
