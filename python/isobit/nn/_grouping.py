@@ -125,8 +125,7 @@ class Grouping:
         def of(reduce: Any, outside: float) -> Tensor:
             y = torch.nn.functional.pad(x, pads, value=outside) if any(pads) else x
             y = y.reshape(view) if view else y
-            y = reduce(y, over) if over else y
-            y = (y if y.dim() == len(shape) and not view else y.reshape(shape)).to(kind)
+            y = (reduce(y, over) if over else y).reshape(shape).to(kind)
             return y + number(0.0, y)
 
         return of(torch.amin, float("inf")), of(torch.amax, float("-inf"))
