@@ -68,20 +68,51 @@ func (b *bagsArgs) locate(r *run, check int, indices, offsets *tensor.View) {
 }
 
 func buildEmbeddingBag(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
+	buildBags(p, prog, 4, "embedding_bag", func(r *run, k int, a *bagArgs, size geometry) {
+		a.weight, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[5])
+		launch(r, k, size, a)
+	})
+	return nil
+}
+
+// codeBagArgs is struct CodeBagArgs.
+type codeBagArgs struct {
+	bagArgs
+	scale, zero   tensorArg
+	group, groups int64
+	lo, hi        float64
+	learned, _    int32
+}
+
+func buildCodeBags(p *Problem, prog *Program) error {
+	lo, hi := p.Types[0].WholeRange()
+	group := p.Int("group_size")
+	c := codeBagArgs{group: group, groups: ceilDiv(p.Shapes[0][1], group), lo: float64(lo), hi: float64(hi), learned: boolArg(p.Types[5].IsFloat())}
+	buildBags(p, prog, 6, "code_bag", func(r *run, k int, a *bagArgs, size geometry) {
+		c := c
+		c.bagArgs = *a
+		c.weight, c.scale, c.zero = codesOf(&r.args[0], p.Types[0]), tensorOf(&r.args[4]), tensorOf(&r.args[5])
+		launch(r, k, size, &c)
+	})
+	return nil
+}
+
+// buildBags plans bags of rows of a table; y is the number of the output. start launches a kernel of the given
+// name, or of the one for the largest.
+func buildBags(p *Problem, prog *Program, y int, name string, start func(r *run, k int, a *bagArgs, size geometry)) {
+	prog.Compute = p.Types[y].Compute()
 	prog.Accumulator = prog.Compute
 	rows, columns := p.Shapes[0][0], p.Shapes[0][1]
 	a := bagArgs{
-		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], p.Shapes[4][0], rows), columns: columns, mode: bagMode(p),
-		weighted: boolArg(p.Types[3] != tensor.None), noted: boolArg(p.Types[5] != tensor.None),
+		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], p.Shapes[y][0], rows), columns: columns, mode: bagMode(p),
+		weighted: boolArg(p.Types[3] != tensor.None), noted: boolArg(len(p.Types) > y+1 && p.Types[y+1] != tensor.None),
 	}
-	job := "embedding_bag%s"
 	if p.Word("mode") == "max" {
-		job = "embedding_bag_max%s"
+		name += "_max"
 	}
 	skip := p.Word("bounds") == "skip"
 	check, bounds := prog.kernelIf(a.bags.offsetCount > 0, "bags_check"), prog.kernelIf(!skip, "embedding_check")
-	k := prog.kernel(job, typeNames(p.Types[0]))
+	k := prog.kernel("%s%s", name, typeNames(p.Types[y]))
 	prog.run = func(r *run) {
 		a := a
 		a.bags.locate(r, check, &r.args[1], &r.args[2])
@@ -89,12 +120,11 @@ func buildEmbeddingBag(p *Problem, prog *Program) error {
 			of := embeddingArgs{n: a.bags.n, rows: rows, columns: columns, indices: a.bags.indices}
 			launch(r, bounds, threads(a.bags.n), &of)
 		}
-		a.weight, a.factors, a.out, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4]), tensorOf(&r.args[5])
+		a.factors, a.out = tensorOf(&r.args[3]), tensorOf(&r.args[y])
 		if a.bags.count*columns > 0 {
-			launch(r, k, threads(a.bags.count*columns), &a)
+			start(r, k, &a, threads(a.bags.count*columns))
 		}
 	}
-	return nil
 }
 
 func buildEmbeddingBagWeights(p *Problem, prog *Program) error {

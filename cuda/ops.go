@@ -40,6 +40,10 @@ var Ops = []Op{
 		names := append(forTypes("embedding_bag", floats), forTypes("embedding_bag_max", floats)...)
 		return append(names, "bags_check", "embedding_check")
 	}, buildEmbeddingBag},
+	{"weight_only_embedding_bag", func() []string {
+		names := append(forTypes("code_bag", floats), forTypes("code_bag_max", floats)...)
+		return append(names, "bags_check", "embedding_check")
+	}, buildCodeBags},
 	{"embedding_bag_backward", func() []string {
 		names := append(rowsKernels(forTypes("embedding_bag_backward", floats)), forTypes("embedding_bag_max_backward", floats)...)
 		return append(names, "bags_check", "bag_keys")

@@ -47,6 +47,7 @@ func TestCUDAOffsets(t *testing.T) {
 	defer cuda.ReplaceDriver(s)()
 	for _, text := range []string{
 		"embedding_bag weight=f32[4,8] indices=i64[300] offsets=i64[3]",
+		"weight_only_embedding_bag weight=s8[4,8] indices=i64[300] offsets=i64[3] group_size=8",
 		"embedding_bag_backward grad_output=f32[3,8] indices=i64[300] offsets=i64[3] grad_weight=f32[4,8]",
 		"embedding_bag_per_sample_weights_backward grad_output=f32[3,8] weight=f32[4,8] indices=i64[300] offsets=i64[3]",
 	} {

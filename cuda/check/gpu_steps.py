@@ -81,6 +81,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         lambda w, i, p: isobit.embedding_bag(i, w, mode="sum", per_sample_weights=p),
         (random(50, 24), IDS, random(*IDS.shape)),
     ),
+    "bags of codes": (
+        lambda p, s, i, w: isobit.weight_only_embedding_bag(i, w, s, mode="sum", per_sample_weights=p, group_size=24),
+        (random(*IDS.shape), random(50, 1), IDS, (50 * random(50, 24)).to(torch.int8)),
+    ),
     "grid_sample": (isobit.grid_sample, (random(2, 20, 9, 11), GRID)),
     "grid_sample reflection": (
         lambda x, g: isobit.grid_sample(x, g, "bilinear", "reflection", True),
@@ -118,6 +122,10 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "embedding_bag": (random(50, 24), IDS, None, None, IDS.shape[0]),
     "embedding_bag_backward": (random(IDS.shape[0], 24), IDS, None, None, None, 50),
     "embedding_bag_per_sample_weights_backward": (random(IDS.shape[0], 24), random(50, 24), IDS, None),
+    "weight_only_embedding_bag": (
+        *((50 * random(50, 24)).to(torch.int8), IDS, None, None, random(50, 1), None),
+        *(IDS.shape[0], 24, torch.int8, torch.float32),
+    ),
     "grid_sample": (random(2, 3, 9, 11), GRID),
     "grid_sample_backward": (random(2, 3, 40, 30), random(2, 3, 9, 11), GRID),
     "grid_sample_double_backward": (

@@ -1,6 +1,7 @@
 #include "chunk.cuh"
 #include "embedding.cuh"
 #include "rows.cuh"
+#include "weights.cuh"
 
 // Stops everything if offsets do not begin at 0, descend, or exceed the number
 // of indices, before anything is read through them.
@@ -18,6 +19,26 @@ struct BagArgs {
   Tensor weight, factors, out, chosen;
   i64 columns;
   i32 mode, weighted, noted, pad;
+};
+
+// Rows of numbers, and of codes that stand for numbers of y's type.
+template <class S> struct FloatRows {
+  typedef BagArgs Args;
+  typedef typename Compute<S>::type T;
+  static DEVICE T at(const Args &a, i64 row, i64 column) { return get<S>(a.weight, row * a.columns + column); }
+};
+struct CodeBagArgs : BagArgs {
+  Tensor scale, zero;
+  i64 group, groups;
+  f64 lo, hi; // bounds of learned zero points
+  i32 learned, none;
+};
+template <class S> struct CodeRows {
+  typedef CodeBagArgs Args;
+  typedef typename Compute<S>::type T;
+  static DEVICE T at(const Args &a, i64 row, i64 column) {
+    return widen<T>(Narrow<S>::from(weight_of<T>(a, row, a.columns, column)));
+  }
 };
 
 // A sum in Chunk order of terms that come one after the other.
@@ -41,7 +62,7 @@ template <class T> struct ChunkSum {
 };
 
 // A thread sums one column of a bag.
-template <class S> DEVICE void embedding_bag(const BagArgs &a) {
+template <class S, class Rows> DEVICE void embedding_bag(const typename Rows::Args &a) {
   typedef typename Compute<S>::type T;
   for (i64 w = thread_number(); w < a.bags.count * a.columns; w += thread_count()) {
     i64 bag = div_(w, a.columns), column = w - bag * a.columns;
@@ -50,7 +71,7 @@ template <class S> DEVICE void embedding_bag(const BagArgs &a) {
     for (i64 p = bag_begin(a.bags, bag); p < end; p++) {
       i64 row = index_at(a.bags.indices, p);
       if (!bag_keeps(a.bags, row)) continue;
-      T term = get<S>(a.weight, row * a.columns + column);
+      T term = Rows::at(a, row, column);
       if (a.weighted) term = term * get<S>(a.factors, p);
       sum.add(term);
     }
@@ -62,7 +83,7 @@ template <class S> DEVICE void embedding_bag(const BagArgs &a) {
 
 // A thread takes the largest of one column of a bag: of equals the first, and
 // the first NaN before all.
-template <class S> DEVICE void embedding_bag_max(const BagArgs &a) {
+template <class S, class Rows> DEVICE void embedding_bag_max(const typename Rows::Args &a) {
   typedef typename Compute<S>::type T;
   for (i64 w = thread_number(); w < a.bags.count * a.columns; w += thread_count()) {
     i64 bag = div_(w, a.columns), column = w - bag * a.columns;
@@ -71,7 +92,7 @@ template <class S> DEVICE void embedding_bag_max(const BagArgs &a) {
     for (i64 p = bag_begin(a.bags, bag); p < end; p++) {
       i64 row = index_at(a.bags.indices, p);
       if (!bag_keeps(a.bags, row)) continue;
-      T v = get<S>(a.weight, row * a.columns + column);
+      T v = Rows::at(a, row, column);
       if (from < 0 || v > best || (v != v && best == best)) best = v, from = p;
     }
     element<S>(a.out, w) = Narrow<S>::from(best);
@@ -124,8 +145,10 @@ template <class S> struct BagWeights : Adding {
   }
 };
 
-#define EMBEDDING_BAG(S)                                              \
-  KERNEL(embedding_bag_##S, BagArgs) { embedding_bag<S>(a); }         \
-  KERNEL(embedding_bag_max_##S, BagArgs) { embedding_bag_max<S>(a); } \
+#define EMBEDDING_BAG(S)                                                            \
+  KERNEL(embedding_bag_##S, BagArgs) { embedding_bag<S, FloatRows<S>>(a); }         \
+  KERNEL(embedding_bag_max_##S, BagArgs) { embedding_bag_max<S, FloatRows<S>>(a); } \
+  KERNEL(code_bag_##S, CodeBagArgs) { embedding_bag<S, CodeRows<S>>(a); }           \
+  KERNEL(code_bag_max_##S, CodeBagArgs) { embedding_bag_max<S, CodeRows<S>>(a); }   \
   ROWS_KERNELS(embedding_bag_weights_##S, BagWeights<S>, 16 / sizeof(S), 4)
 EACH_FLOAT(EMBEDDING_BAG)

@@ -1,11 +1,9 @@
 // What the kernels of weight_only_linear share.
 #pragma once
-#include "packed.cuh"
-#include "quant.cuh"
 #include "stripe.cuh"
+#include "weights.cuh"
 
-// y[m, n] = sum of x[m, k] * w[n, k] over k in Stripe order, + bias[n], where
-// the weight w = (q - z) * s is rounded, and so is a learned z.
+// y[m, n] = sum of x[m, k] * w[n, k] over k in Stripe order, + bias[n].
 struct WeightArgs {
   Stripe stripe; // a reduction for each y[m, n]
   i64 n, k, group;
@@ -31,12 +29,7 @@ template <class X> struct WeightOnlyLinear : Adding {
     return ch;
   }
   static DEVICE void terms(const Args &a, const Channel &ch, i64 k, T (&out)[1]) {
-    i64 i = ch.n * a.k + k, group = ch.n * a.groups + div_(k, a.group);
-    bool packed = a.weight.dtype == s4_ || a.weight.dtype == u4_;
-    T q = packed ? (T)packed_code(a.weight, i, a.k) : get_any<T>(a.weight, i);
-    T z = get_any<T>(a.zero, group);
-    if (a.learned) z = round_zero(z, (T)a.lo, (T)a.hi);
-    out[0] = get<X>(a.x, ch.m * a.k + k) * ((q - z) * get_any<T>(a.scale, group));
+    out[0] = get<X>(a.x, ch.m * a.k + k) * weight_of<T>(a, ch.n, a.k, k);
   }
   static DEVICE void finish(const Args &a, i64 c, const T (&sums)[1]) {
     T y = sums[0];

@@ -38,7 +38,7 @@ _fast = _OP.fast
 def _quick(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
     """The call of the usual arguments; NotImplemented where something is wrong, or there is more to do."""
     lists = input if offsets is None else offsets
-    if type(lists) is not Tensor or type(weight) is not Tensor or weight.is_cuda or lists.is_nested or lists.dim() == 0:
+    if type(lists) is not Tensor or type(weight) is not Tensor or lists.is_nested or lists.dim() == 0:
         return NotImplemented
     per_sample_weights, weight_scale, weight_zero_point, group_size, dtype, *more = rest
     parameters = per_sample_weights, weight_scale, weight_zero_point, lists.shape[0], group_size
@@ -90,9 +90,9 @@ def weight_only_embedding_bag(
     bags = bags_of(_NAME, input, weight, offsets, per_sample_weights, mode, include_last_offset)
     include_last_offset = include_last_offset and offsets is not None
     row = padding_row(padding_idx, weight.shape[0], _NAME)
-    # The op has neither a gradient nor a kernel for GPUs.
+    # The op has no gradient.
     learned = wants_derivative(weight_scale, weight_zero_point)
-    if learned or weight.is_cuda or wants_derivative(per_sample_weights):
+    if learned or wants_derivative(per_sample_weights):
 
         def rows(at: Tensor | None) -> Tensor:
             of_rows = (t if t is None or at is None else t.index_select(0, at) for t in table)
