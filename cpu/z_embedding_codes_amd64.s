@@ -57,14 +57,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -135,9 +147,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -201,22 +213,34 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -273,13 +297,13 @@ row15:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -333,17 +357,17 @@ row17:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -352,9 +376,9 @@ final20:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -364,8 +388,8 @@ around23:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -378,9 +402,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -389,14 +413,14 @@ special22:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -410,10 +434,10 @@ narrow25:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -431,14 +455,14 @@ skip26:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed19
+	JNE       summed21
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around31
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -447,9 +471,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -459,8 +483,8 @@ around29:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -473,45 +497,57 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -553,13 +589,13 @@ row41:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
+	JLT          row43
 
-rows42:
+rows44:
 	CMPQ R11, SI
-	JGE  rows44
+	JGE  rows47
 
-row43:
+row46:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -599,22 +635,34 @@ row43:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row43
+	JLT          row46
 
-rows44:
-	JMP summed38
+rows47:
+	JMP summed40
 
-none40:
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -650,13 +698,13 @@ row45:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -690,58 +738,58 @@ row47:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
+	JNE       around57
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored54
+	JMP       stored58
 
-around53:
+around57:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -751,10 +799,10 @@ narrow55:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -764,76 +812,88 @@ skip56:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed49
+	JNE       summed53
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored60
+	JMP       stored64
 
-around59:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower32:
+narrower34:
 	CMPQ R9, $0x00000020
-	JLT  narrower62
+	JLT  narrower66
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over65
+	JGE  over69
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result63:
+result67:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many66
+	JGT  many70
 
-few67:
+few71:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty69
+	JGE     empty73
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
+	JEQ     none74
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows72
+	JGE     rows76
 
-row71:
-	MOVQ         128(R11), R13
+row75:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero77
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero77:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -863,13 +923,13 @@ row71:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row71
+	JLT          row75
 
-rows72:
+rows76:
 	CMPQ R11, SI
-	JGE  rows74
+	JGE  rows79
 
-row73:
+row78:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -897,7 +957,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -925,7 +985,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -953,7 +1013,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -981,22 +1041,34 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row73
+	JLT          row78
 
-rows74:
-	JMP summed68
+rows79:
+	JMP summed72
 
-none70:
+none74:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows81
 
-row75:
-	MOVQ         128(R10), R12
+row80:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero82
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero82:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -1022,13 +1094,13 @@ row75:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row75
+	JLT          row80
 
-rows76:
+rows81:
 	CMPQ R10, SI
-	JGE  rows78
+	JGE  rows84
 
-row77:
+row83:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1052,7 +1124,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1076,7 +1148,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1100,7 +1172,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1124,52 +1196,52 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row77
+	JLT          row83
 
-rows78:
-summed68:
-summed79:
+rows84:
+summed72:
+summed85:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special88
 
-final80:
+final86:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
+	JNE       around89
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored84
+	JMP       stored90
 
-around83:
+around89:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored84:
-stored81:
+stored90:
+stored87:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
+	JLT  result67
+	JMP  over69
 
-many66:
+many70:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
+	JEQ   tooMany68
+	JMP   few71
 
-special82:
+special88:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
+	JEQ     narrow91
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored81
+	JMP     stored87
 
-narrow85:
+narrow91:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip92
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty87
+	JEQ          empty93
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -1177,80 +1249,92 @@ narrow85:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty87:
-skip86:
+empty93:
+skip92:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip94
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip88:
-	JMP final80
+skip94:
+	JMP final86
 
-empty69:
+empty73:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed79
+	JNE       summed85
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around95
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored90
+	JMP       stored96
 
-around89:
+around95:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored90:
-	JMP stored81
+stored96:
+	JMP stored87
 
-tooMany64:
+tooMany68:
 	MOVQ DI, results+24(FP)
 
-over65:
+over69:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower62:
+narrower66:
 	CMPQ R9, $0x00000010
-	JLT  narrower92
+	JLT  narrower98
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over101
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
+result99:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many96
+	JGT  many102
 
-few97:
+few103:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty99
+	JGE     empty105
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none100
+	JEQ     none106
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows108
 
-row101:
-	MOVQ         128(R11), R13
+row107:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero109
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero109:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -1274,13 +1358,13 @@ row101:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row101
+	JLT          row107
 
-rows102:
+rows108:
 	CMPQ R11, SI
-	JGE  rows104
+	JGE  rows111
 
-row103:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1302,7 +1386,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1324,7 +1408,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1346,7 +1430,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1368,7 +1452,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1390,7 +1474,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1412,7 +1496,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1434,7 +1518,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1456,22 +1540,34 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row103
+	JLT          row110
 
-rows104:
-	JMP summed98
+rows111:
+	JMP summed104
 
-none100:
+none106:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows106
+	JGE     rows113
 
-row105:
-	MOVQ         128(R10), R12
+row112:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero114
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero114:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -1492,13 +1588,13 @@ row105:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row105
+	JLT          row112
 
-rows106:
+rows113:
 	CMPQ R10, SI
-	JGE  rows108
+	JGE  rows116
 
-row107:
+row115:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1517,7 +1613,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1536,7 +1632,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1555,7 +1651,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1574,7 +1670,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1593,7 +1689,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1612,7 +1708,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1631,7 +1727,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1650,128 +1746,140 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row107
+	JLT          row115
 
-rows108:
-summed98:
-summed109:
+rows116:
+summed104:
+summed117:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
+	JNE  special120
 
-final110:
+final118:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
+	JNE       around121
 	VMOVDQU64 Z0, (DX)
-	JMP       stored114
+	JMP       stored122
 
-around113:
+around121:
 	VMOVNTDQ Z0, (DX)
 
-stored114:
-stored111:
+stored122:
+stored119:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result99
+	JMP  over101
 
-many96:
+many102:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
-	JMP   few97
+	JEQ   tooMany100
+	JMP   few103
 
-special112:
+special120:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow123
 	VMOVUPS Z0, (DX)
-	JMP     stored111
+	JMP     stored119
 
-narrow115:
+narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip116
+	JEQ          skip124
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty117
+	JEQ          empty125
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty117:
-skip116:
+empty125:
+skip124:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip126
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip118:
-	JMP final110
+skip126:
+	JMP final118
 
-empty99:
+empty105:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed109
+	JNE       summed117
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around127
 	VMOVDQU64 Z0, (DX)
-	JMP       stored120
+	JMP       stored128
 
-around119:
+around127:
 	VMOVNTDQ Z0, (DX)
 
-stored120:
-	JMP stored111
+stored128:
+	JMP stored119
 
-tooMany94:
+tooMany100:
 	MOVQ DI, results+24(FP)
 
-over95:
+over101:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower92:
+narrower98:
 	TESTQ R9, R9
-	JLE   done121
+	JLE   done129
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over124
+	JGE   over132
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result122:
+result130:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many125
+	JGT  many133
 
-few126:
+few134:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty128
+	JGE     empty136
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none137
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows131
+	JGE     rows139
 
-row130:
-	MOVQ         128(R10), R12
+row138:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero140
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero140:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -1795,13 +1903,13 @@ row130:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row130
+	JLT          row138
 
-rows131:
+rows139:
 	CMPQ R10, SI
-	JGE  rows133
+	JGE  rows142
 
-row132:
+row141:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1823,7 +1931,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1845,7 +1953,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1867,7 +1975,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1889,7 +1997,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1911,7 +2019,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1933,7 +2041,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1955,7 +2063,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1977,22 +2085,34 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row132
+	JLT          row141
 
-rows133:
-	JMP summed127
+rows142:
+	JMP summed135
 
-none129:
+none137:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
+	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows135
+	JGE     rows144
 
-row134:
-	MOVQ         128(R9), R11
+row143:
+	MOVQ       384(R9), R11
+	MOVQ       scaleRow+96(FP), R10
+	IMULQ      R11, R10
+	ADDQ       scale+88(FP), R10
+	PREFETCHT0 (R10)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero145
+	MOVQ       zeroRow+112(FP), R10
+	IMULQ      R11, R10
+	ADDQ       zero+104(FP), R10
+	PREFETCHT0 (R10)
+
+oneZero145:
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
@@ -2013,13 +2133,13 @@ row134:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row134
+	JLT          row143
 
-rows135:
+rows144:
 	CMPQ R9, SI
-	JGE  rows137
+	JGE  rows147
 
-row136:
+row146:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2038,7 +2158,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2057,7 +2177,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2076,7 +2196,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2095,7 +2215,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2114,7 +2234,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2133,7 +2253,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2152,7 +2272,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2171,66 +2291,66 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row136
+	JLT          row146
 
-rows137:
-summed127:
-summed138:
+rows147:
+summed135:
+summed148:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special141
+	JNE  special151
 
-final139:
+final149:
 	VMOVUPS Z0, K1, (DX)
 
-stored140:
+stored150:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result122
-	JMP  over124
+	JLT  result130
+	JMP  over132
 
-many125:
+many133:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few126
+	JEQ   tooMany131
+	JMP   few134
 
-special141:
+special151:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow142
+	JEQ     narrow152
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored140
+	JMP     stored150
 
-narrow142:
+narrow152:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip143
+	JEQ          skip153
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty144
+	JEQ          empty154
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty144:
-skip143:
+empty154:
+skip153:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip145
+	JEQ       skip155
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip145:
-	JMP final139
+skip155:
+	JMP final149
 
-empty128:
-	JMP summed138
+empty136:
+	JMP summed148
 
-tooMany123:
+tooMany131:
 	MOVQ DI, results+24(FP)
 
-over124:
-done121:
+over132:
+done129:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -2287,14 +2407,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -2340,9 +2472,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -2382,22 +2514,34 @@ row13:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -2433,13 +2577,13 @@ row15:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2473,31 +2617,31 @@ row17:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
+	JNE     around25
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored24
+	JMP     stored26
 
-around23:
+around25:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -2510,21 +2654,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -2534,10 +2678,10 @@ narrow25:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -2547,28 +2691,28 @@ skip26:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
+	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around31
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored30
+	JMP     stored32
 
-around29:
+around31:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -2581,43 +2725,55 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -2647,140 +2803,152 @@ row41:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
-
-rows42:
-	CMPQ R11, SI
-	JGE  rows44
-
-row43:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row43
 
 rows44:
-	JMP summed38
+	CMPQ R11, SI
+	JGE  rows47
 
-none40:
+row46:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row46
+
+rows47:
+	JMP summed40
+
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -2806,13 +2974,13 @@ row45:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2836,7 +3004,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2860,7 +3028,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2884,7 +3052,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2908,52 +3076,52 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around57
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored54
+	JMP     stored58
 
-around53:
+around57:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -2961,43 +3129,43 @@ narrow55:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed49
+	JNE     summed53
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored60
+	JMP     stored64
 
-around59:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower32:
+narrower34:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -3058,14 +3226,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -3136,9 +3316,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -3202,22 +3382,34 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -3274,13 +3466,13 @@ row15:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3334,17 +3526,17 @@ row17:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -3353,9 +3545,9 @@ final20:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -3365,8 +3557,8 @@ around23:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -3379,9 +3571,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -3390,14 +3582,14 @@ special22:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -3411,10 +3603,10 @@ narrow25:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -3432,14 +3624,14 @@ skip26:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed19
+	JNE       summed21
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around31
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -3448,9 +3640,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -3460,8 +3652,8 @@ around29:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -3474,45 +3666,57 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -3554,13 +3758,13 @@ row41:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
+	JLT          row43
 
-rows42:
+rows44:
 	CMPQ R11, SI
-	JGE  rows44
+	JGE  rows47
 
-row43:
+row46:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -3600,22 +3804,34 @@ row43:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row43
+	JLT          row46
 
-rows44:
-	JMP summed38
+rows47:
+	JMP summed40
 
-none40:
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -3651,13 +3867,13 @@ row45:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3691,58 +3907,58 @@ row47:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
+	JNE       around57
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored54
+	JMP       stored58
 
-around53:
+around57:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -3752,10 +3968,10 @@ narrow55:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -3765,76 +3981,88 @@ skip56:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed49
+	JNE       summed53
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored60
+	JMP       stored64
 
-around59:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower32:
+narrower34:
 	CMPQ R9, $0x00000020
-	JLT  narrower62
+	JLT  narrower66
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over65
+	JGE  over69
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result63:
+result67:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many66
+	JGT  many70
 
-few67:
+few71:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty69
+	JGE     empty73
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
+	JEQ     none74
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows72
+	JGE     rows76
 
-row71:
-	MOVQ         128(R11), R13
+row75:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero77
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero77:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -3864,13 +4092,13 @@ row71:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row71
+	JLT          row75
 
-rows72:
+rows76:
 	CMPQ R11, SI
-	JGE  rows74
+	JGE  rows79
 
-row73:
+row78:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -3898,7 +4126,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -3926,7 +4154,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -3954,7 +4182,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -3982,22 +4210,34 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row73
+	JLT          row78
 
-rows74:
-	JMP summed68
+rows79:
+	JMP summed72
 
-none70:
+none74:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows81
 
-row75:
-	MOVQ         128(R10), R12
+row80:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero82
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero82:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -4023,13 +4263,13 @@ row75:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row75
+	JLT          row80
 
-rows76:
+rows81:
 	CMPQ R10, SI
-	JGE  rows78
+	JGE  rows84
 
-row77:
+row83:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4053,7 +4293,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4077,7 +4317,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4101,7 +4341,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4125,52 +4365,52 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row77
+	JLT          row83
 
-rows78:
-summed68:
-summed79:
+rows84:
+summed72:
+summed85:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special88
 
-final80:
+final86:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
+	JNE       around89
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored84
+	JMP       stored90
 
-around83:
+around89:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored84:
-stored81:
+stored90:
+stored87:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
+	JLT  result67
+	JMP  over69
 
-many66:
+many70:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
+	JEQ   tooMany68
+	JMP   few71
 
-special82:
+special88:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
+	JEQ     narrow91
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored81
+	JMP     stored87
 
-narrow85:
+narrow91:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip92
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty87
+	JEQ          empty93
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -4178,80 +4418,92 @@ narrow85:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty87:
-skip86:
+empty93:
+skip92:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip94
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip88:
-	JMP final80
+skip94:
+	JMP final86
 
-empty69:
+empty73:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed79
+	JNE       summed85
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around95
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored90
+	JMP       stored96
 
-around89:
+around95:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored90:
-	JMP stored81
+stored96:
+	JMP stored87
 
-tooMany64:
+tooMany68:
 	MOVQ DI, results+24(FP)
 
-over65:
+over69:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower62:
+narrower66:
 	CMPQ R9, $0x00000010
-	JLT  narrower92
+	JLT  narrower98
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over101
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
+result99:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many96
+	JGT  many102
 
-few97:
+few103:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty99
+	JGE     empty105
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none100
+	JEQ     none106
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows108
 
-row101:
-	MOVQ         128(R11), R13
+row107:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero109
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero109:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -4275,13 +4527,13 @@ row101:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row101
+	JLT          row107
 
-rows102:
+rows108:
 	CMPQ R11, SI
-	JGE  rows104
+	JGE  rows111
 
-row103:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4303,7 +4555,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4325,7 +4577,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4347,7 +4599,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4369,7 +4621,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4391,7 +4643,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4413,7 +4665,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4435,7 +4687,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4457,22 +4709,34 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row103
+	JLT          row110
 
-rows104:
-	JMP summed98
+rows111:
+	JMP summed104
 
-none100:
+none106:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows106
+	JGE     rows113
 
-row105:
-	MOVQ         128(R10), R12
+row112:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero114
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero114:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -4493,13 +4757,13 @@ row105:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row105
+	JLT          row112
 
-rows106:
+rows113:
 	CMPQ R10, SI
-	JGE  rows108
+	JGE  rows116
 
-row107:
+row115:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4518,7 +4782,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4537,7 +4801,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4556,7 +4820,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4575,7 +4839,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4594,7 +4858,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4613,7 +4877,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4632,7 +4896,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4651,128 +4915,140 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row107
+	JLT          row115
 
-rows108:
-summed98:
-summed109:
+rows116:
+summed104:
+summed117:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
+	JNE  special120
 
-final110:
+final118:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
+	JNE       around121
 	VMOVDQU64 Z0, (DX)
-	JMP       stored114
+	JMP       stored122
 
-around113:
+around121:
 	VMOVNTDQ Z0, (DX)
 
-stored114:
-stored111:
+stored122:
+stored119:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result99
+	JMP  over101
 
-many96:
+many102:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
-	JMP   few97
+	JEQ   tooMany100
+	JMP   few103
 
-special112:
+special120:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow123
 	VMOVUPS Z0, (DX)
-	JMP     stored111
+	JMP     stored119
 
-narrow115:
+narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip116
+	JEQ          skip124
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty117
+	JEQ          empty125
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty117:
-skip116:
+empty125:
+skip124:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip126
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip118:
-	JMP final110
+skip126:
+	JMP final118
 
-empty99:
+empty105:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed109
+	JNE       summed117
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around127
 	VMOVDQU64 Z0, (DX)
-	JMP       stored120
+	JMP       stored128
 
-around119:
+around127:
 	VMOVNTDQ Z0, (DX)
 
-stored120:
-	JMP stored111
+stored128:
+	JMP stored119
 
-tooMany94:
+tooMany100:
 	MOVQ DI, results+24(FP)
 
-over95:
+over101:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower92:
+narrower98:
 	TESTQ R9, R9
-	JLE   done121
+	JLE   done129
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over124
+	JGE   over132
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result122:
+result130:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many125
+	JGT  many133
 
-few126:
+few134:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty128
+	JGE     empty136
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none137
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows131
+	JGE     rows139
 
-row130:
-	MOVQ         128(R10), R12
+row138:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero140
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero140:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -4796,13 +5072,13 @@ row130:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row130
+	JLT          row138
 
-rows131:
+rows139:
 	CMPQ R10, SI
-	JGE  rows133
+	JGE  rows142
 
-row132:
+row141:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4824,7 +5100,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4846,7 +5122,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4868,7 +5144,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4890,7 +5166,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4912,7 +5188,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4934,7 +5210,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4956,7 +5232,7 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows133
+	JGE          rows142
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -4978,22 +5254,34 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row132
+	JLT          row141
 
-rows133:
-	JMP summed127
+rows142:
+	JMP summed135
 
-none129:
+none137:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
+	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows135
+	JGE     rows144
 
-row134:
-	MOVQ         128(R9), R11
+row143:
+	MOVQ       384(R9), R11
+	MOVQ       scaleRow+96(FP), R10
+	IMULQ      R11, R10
+	ADDQ       scale+88(FP), R10
+	PREFETCHT0 (R10)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero145
+	MOVQ       zeroRow+112(FP), R10
+	IMULQ      R11, R10
+	ADDQ       zero+104(FP), R10
+	PREFETCHT0 (R10)
+
+oneZero145:
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
@@ -5014,13 +5302,13 @@ row134:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row134
+	JLT          row143
 
-rows135:
+rows144:
 	CMPQ R9, SI
-	JGE  rows137
+	JGE  rows147
 
-row136:
+row146:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5039,7 +5327,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5058,7 +5346,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5077,7 +5365,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5096,7 +5384,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5115,7 +5403,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5134,7 +5422,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5153,7 +5441,7 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows137
+	JGE          rows147
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5172,66 +5460,66 @@ row136:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row136
+	JLT          row146
 
-rows137:
-summed127:
-summed138:
+rows147:
+summed135:
+summed148:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special141
+	JNE  special151
 
-final139:
+final149:
 	VMOVUPS Z0, K1, (DX)
 
-stored140:
+stored150:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result122
-	JMP  over124
+	JLT  result130
+	JMP  over132
 
-many125:
+many133:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few126
+	JEQ   tooMany131
+	JMP   few134
 
-special141:
+special151:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow142
+	JEQ     narrow152
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored140
+	JMP     stored150
 
-narrow142:
+narrow152:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip143
+	JEQ          skip153
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty144
+	JEQ          empty154
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty144:
-skip143:
+empty154:
+skip153:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip145
+	JEQ       skip155
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip145:
-	JMP final139
+skip155:
+	JMP final149
 
-empty128:
-	JMP summed138
+empty136:
+	JMP summed148
 
-tooMany123:
+tooMany131:
 	MOVQ DI, results+24(FP)
 
-over124:
-done121:
+over132:
+done129:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -5288,14 +5576,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -5341,9 +5641,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -5383,22 +5683,34 @@ row13:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -5434,13 +5746,13 @@ row15:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5474,31 +5786,31 @@ row17:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
+	JNE     around25
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored24
+	JMP     stored26
 
-around23:
+around25:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -5511,21 +5823,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -5535,10 +5847,10 @@ narrow25:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -5548,28 +5860,28 @@ skip26:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
+	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around31
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored30
+	JMP     stored32
 
-around29:
+around31:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -5582,43 +5894,55 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -5648,140 +5972,152 @@ row41:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
-
-rows42:
-	CMPQ R11, SI
-	JGE  rows44
-
-row43:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row43
 
 rows44:
-	JMP summed38
+	CMPQ R11, SI
+	JGE  rows47
 
-none40:
+row46:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row46
+
+rows47:
+	JMP summed40
+
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -5807,13 +6143,13 @@ row45:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5837,7 +6173,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5861,7 +6197,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5885,7 +6221,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5909,52 +6245,52 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around57
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored54
+	JMP     stored58
 
-around53:
+around57:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -5962,43 +6298,43 @@ narrow55:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed49
+	JNE     summed53
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored60
+	JMP     stored64
 
-around59:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower32:
+narrower34:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -6059,14 +6395,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -6168,9 +6516,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -6266,22 +6614,34 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -6369,13 +6729,13 @@ row15:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6461,17 +6821,17 @@ row17:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -6480,9 +6840,9 @@ final20:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6492,8 +6852,8 @@ around23:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -6506,9 +6866,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -6517,14 +6877,14 @@ special22:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -6538,10 +6898,10 @@ narrow25:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -6559,14 +6919,14 @@ skip26:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed19
+	JNE       summed21
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around31
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -6575,9 +6935,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -6587,8 +6947,8 @@ around29:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -6601,45 +6961,57 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -6697,13 +7069,13 @@ row41:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
+	JLT          row43
 
-rows42:
+rows44:
 	CMPQ R11, SI
-	JGE  rows44
+	JGE  rows47
 
-row43:
+row46:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -6759,22 +7131,34 @@ row43:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row43
+	JLT          row46
 
-rows44:
-	JMP summed38
+rows47:
+	JMP summed40
 
-none40:
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -6826,13 +7210,13 @@ row45:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6882,58 +7266,58 @@ row47:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
+	JNE       around57
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored54
+	JMP       stored58
 
-around53:
+around57:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -6943,10 +7327,10 @@ narrow55:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -6956,76 +7340,88 @@ skip56:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed49
+	JNE       summed53
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored60
+	JMP       stored64
 
-around59:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower32:
+narrower34:
 	CMPQ R9, $0x00000020
-	JLT  narrower62
+	JLT  narrower66
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over65
+	JGE  over69
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result63:
+result67:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many66
+	JGT  many70
 
-few67:
+few71:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty69
+	JGE     empty73
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
+	JEQ     none74
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows72
+	JGE     rows76
 
-row71:
-	MOVQ         128(R11), R13
+row75:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero77
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero77:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -7063,13 +7459,13 @@ row71:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row71
+	JLT          row75
 
-rows72:
+rows76:
 	CMPQ R11, SI
-	JGE  rows74
+	JGE  rows79
 
-row73:
+row78:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7105,7 +7501,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7141,7 +7537,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7177,7 +7573,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7213,22 +7609,34 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row73
+	JLT          row78
 
-rows74:
-	JMP summed68
+rows79:
+	JMP summed72
 
-none70:
+none74:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows81
 
-row75:
-	MOVQ         128(R10), R12
+row80:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero82
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero82:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -7262,13 +7670,13 @@ row75:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row75
+	JLT          row80
 
-rows76:
+rows81:
 	CMPQ R10, SI
-	JGE  rows78
+	JGE  rows84
 
-row77:
+row83:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7300,7 +7708,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7332,7 +7740,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7364,7 +7772,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7396,52 +7804,52 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row77
+	JLT          row83
 
-rows78:
-summed68:
-summed79:
+rows84:
+summed72:
+summed85:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special88
 
-final80:
+final86:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
+	JNE       around89
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored84
+	JMP       stored90
 
-around83:
+around89:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored84:
-stored81:
+stored90:
+stored87:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
+	JLT  result67
+	JMP  over69
 
-many66:
+many70:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
+	JEQ   tooMany68
+	JMP   few71
 
-special82:
+special88:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
+	JEQ     narrow91
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored81
+	JMP     stored87
 
-narrow85:
+narrow91:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip92
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty87
+	JEQ          empty93
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -7449,80 +7857,92 @@ narrow85:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty87:
-skip86:
+empty93:
+skip92:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip94
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip88:
-	JMP final80
+skip94:
+	JMP final86
 
-empty69:
+empty73:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed79
+	JNE       summed85
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around95
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored90
+	JMP       stored96
 
-around89:
+around95:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored90:
-	JMP stored81
+stored96:
+	JMP stored87
 
-tooMany64:
+tooMany68:
 	MOVQ DI, results+24(FP)
 
-over65:
+over69:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower62:
+narrower66:
 	CMPQ R9, $0x00000010
-	JLT  narrower92
+	JLT  narrower98
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over101
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
+result99:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many96
+	JGT  many102
 
-few97:
+few103:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty99
+	JGE     empty105
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none100
+	JEQ     none106
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows108
 
-row101:
-	MOVQ         128(R11), R13
+row107:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero109
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero109:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -7550,13 +7970,13 @@ row101:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row101
+	JLT          row107
 
-rows102:
+rows108:
 	CMPQ R11, SI
-	JGE  rows104
+	JGE  rows111
 
-row103:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7582,7 +8002,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7608,7 +8028,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7634,7 +8054,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7660,7 +8080,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7686,7 +8106,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7712,7 +8132,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7738,7 +8158,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7764,22 +8184,34 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row103
+	JLT          row110
 
-rows104:
-	JMP summed98
+rows111:
+	JMP summed104
 
-none100:
+none106:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows106
+	JGE     rows113
 
-row105:
-	MOVQ         128(R10), R12
+row112:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero114
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero114:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -7804,13 +8236,13 @@ row105:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row105
+	JLT          row112
 
-rows106:
+rows113:
 	CMPQ R10, SI
-	JGE  rows108
+	JGE  rows116
 
-row107:
+row115:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7833,7 +8265,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7856,7 +8288,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7879,7 +8311,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7902,7 +8334,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7925,7 +8357,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7948,7 +8380,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7971,7 +8403,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7994,88 +8426,88 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row107
+	JLT          row115
 
-rows108:
-summed98:
-summed109:
+rows116:
+summed104:
+summed117:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
+	JNE  special120
 
-final110:
+final118:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
+	JNE       around121
 	VMOVDQU64 Z0, (DX)
-	JMP       stored114
+	JMP       stored122
 
-around113:
+around121:
 	VMOVNTDQ Z0, (DX)
 
-stored114:
-stored111:
+stored122:
+stored119:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result99
+	JMP  over101
 
-many96:
+many102:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
-	JMP   few97
+	JEQ   tooMany100
+	JMP   few103
 
-special112:
+special120:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow123
 	VMOVUPS Z0, (DX)
-	JMP     stored111
+	JMP     stored119
 
-narrow115:
+narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip116
+	JEQ          skip124
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty117
+	JEQ          empty125
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty117:
-skip116:
+empty125:
+skip124:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip126
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip118:
-	JMP final110
+skip126:
+	JMP final118
 
-empty99:
+empty105:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed109
+	JNE       summed117
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around127
 	VMOVDQU64 Z0, (DX)
-	JMP       stored120
+	JMP       stored128
 
-around119:
+around127:
 	VMOVNTDQ Z0, (DX)
 
-stored120:
-	JMP stored111
+stored128:
+	JMP stored119
 
-tooMany94:
+tooMany100:
 	MOVQ DI, results+24(FP)
 
-over95:
+over101:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower92:
+narrower98:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8132,14 +8564,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -8201,9 +8645,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -8259,22 +8703,34 @@ row13:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -8326,13 +8782,13 @@ row15:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8382,31 +8838,31 @@ row17:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
+	JNE     around25
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored24
+	JMP     stored26
 
-around23:
+around25:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -8419,21 +8875,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -8443,10 +8899,10 @@ narrow25:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -8456,28 +8912,28 @@ skip26:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
+	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around31
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored30
+	JMP     stored32
 
-around29:
+around31:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -8490,43 +8946,55 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -8564,172 +9032,184 @@ row41:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
-
-rows42:
-	CMPQ R11, SI
-	JGE  rows44
-
-row43:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row43
 
 rows44:
-	JMP summed38
+	CMPQ R11, SI
+	JGE  rows47
 
-none40:
+row46:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row46
+
+rows47:
+	JMP summed40
+
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -8763,13 +9243,13 @@ row45:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8801,7 +9281,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8833,7 +9313,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8865,7 +9345,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8897,52 +9377,52 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around57
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored54
+	JMP     stored58
 
-around53:
+around57:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -8950,43 +9430,43 @@ narrow55:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed49
+	JNE     summed53
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored60
+	JMP     stored64
 
-around59:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower32:
+narrower34:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -9047,14 +9527,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -9156,9 +9648,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -9254,22 +9746,34 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -9357,13 +9861,13 @@ row15:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9449,17 +9953,17 @@ row17:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -9468,9 +9972,9 @@ final20:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -9480,8 +9984,8 @@ around23:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -9494,9 +9998,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -9505,14 +10009,14 @@ special22:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -9526,10 +10030,10 @@ narrow25:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -9547,14 +10051,14 @@ skip26:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed19
+	JNE       summed21
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around31
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -9563,9 +10067,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -9575,8 +10079,8 @@ around29:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -9589,45 +10093,57 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -9685,13 +10201,13 @@ row41:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
+	JLT          row43
 
-rows42:
+rows44:
 	CMPQ R11, SI
-	JGE  rows44
+	JGE  rows47
 
-row43:
+row46:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -9747,22 +10263,34 @@ row43:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row43
+	JLT          row46
 
-rows44:
-	JMP summed38
+rows47:
+	JMP summed40
 
-none40:
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -9814,13 +10342,13 @@ row45:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9870,58 +10398,58 @@ row47:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
+	JNE       around57
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored54
+	JMP       stored58
 
-around53:
+around57:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -9931,10 +10459,10 @@ narrow55:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -9944,76 +10472,88 @@ skip56:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed49
+	JNE       summed53
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored60
+	JMP       stored64
 
-around59:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower32:
+narrower34:
 	CMPQ R9, $0x00000020
-	JLT  narrower62
+	JLT  narrower66
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over65
+	JGE  over69
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result63:
+result67:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many66
+	JGT  many70
 
-few67:
+few71:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty69
+	JGE     empty73
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
+	JEQ     none74
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows72
+	JGE     rows76
 
-row71:
-	MOVQ         128(R11), R13
+row75:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero77
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero77:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -10051,13 +10591,13 @@ row71:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row71
+	JLT          row75
 
-rows72:
+rows76:
 	CMPQ R11, SI
-	JGE  rows74
+	JGE  rows79
 
-row73:
+row78:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10093,7 +10633,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10129,7 +10669,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10165,7 +10705,7 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows74
+	JGE          rows79
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10201,22 +10741,34 @@ row73:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row73
+	JLT          row78
 
-rows74:
-	JMP summed68
+rows79:
+	JMP summed72
 
-none70:
+none74:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows81
 
-row75:
-	MOVQ         128(R10), R12
+row80:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero82
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero82:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -10250,13 +10802,13 @@ row75:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row75
+	JLT          row80
 
-rows76:
+rows81:
 	CMPQ R10, SI
-	JGE  rows78
+	JGE  rows84
 
-row77:
+row83:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10288,7 +10840,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10320,7 +10872,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10352,7 +10904,7 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows78
+	JGE          rows84
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10384,52 +10936,52 @@ row77:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row77
+	JLT          row83
 
-rows78:
-summed68:
-summed79:
+rows84:
+summed72:
+summed85:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special88
 
-final80:
+final86:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
+	JNE       around89
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored84
+	JMP       stored90
 
-around83:
+around89:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored84:
-stored81:
+stored90:
+stored87:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
+	JLT  result67
+	JMP  over69
 
-many66:
+many70:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
+	JEQ   tooMany68
+	JMP   few71
 
-special82:
+special88:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
+	JEQ     narrow91
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored81
+	JMP     stored87
 
-narrow85:
+narrow91:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip92
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty87
+	JEQ          empty93
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -10437,80 +10989,92 @@ narrow85:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty87:
-skip86:
+empty93:
+skip92:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip94
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip88:
-	JMP final80
+skip94:
+	JMP final86
 
-empty69:
+empty73:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed79
+	JNE       summed85
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around95
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored90
+	JMP       stored96
 
-around89:
+around95:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored90:
-	JMP stored81
+stored96:
+	JMP stored87
 
-tooMany64:
+tooMany68:
 	MOVQ DI, results+24(FP)
 
-over65:
+over69:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower62:
+narrower66:
 	CMPQ R9, $0x00000010
-	JLT  narrower92
+	JLT  narrower98
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over101
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
+result99:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many96
+	JGT  many102
 
-few97:
+few103:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty99
+	JGE     empty105
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none100
+	JEQ     none106
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows108
 
-row101:
-	MOVQ         128(R11), R13
+row107:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero109
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero109:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -10538,13 +11102,13 @@ row101:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row101
+	JLT          row107
 
-rows102:
+rows108:
 	CMPQ R11, SI
-	JGE  rows104
+	JGE  rows111
 
-row103:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10570,7 +11134,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10596,7 +11160,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10622,7 +11186,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10648,7 +11212,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10674,7 +11238,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10700,7 +11264,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10726,7 +11290,7 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows104
+	JGE          rows111
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10752,22 +11316,34 @@ row103:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row103
+	JLT          row110
 
-rows104:
-	JMP summed98
+rows111:
+	JMP summed104
 
-none100:
+none106:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows106
+	JGE     rows113
 
-row105:
-	MOVQ         128(R10), R12
+row112:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero114
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero114:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -10792,13 +11368,13 @@ row105:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row105
+	JLT          row112
 
-rows106:
+rows113:
 	CMPQ R10, SI
-	JGE  rows108
+	JGE  rows116
 
-row107:
+row115:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10821,7 +11397,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10844,7 +11420,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10867,7 +11443,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10890,7 +11466,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10913,7 +11489,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10936,7 +11512,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10959,7 +11535,7 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows108
+	JGE          rows116
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10982,88 +11558,88 @@ row107:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row107
+	JLT          row115
 
-rows108:
-summed98:
-summed109:
+rows116:
+summed104:
+summed117:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
+	JNE  special120
 
-final110:
+final118:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
+	JNE       around121
 	VMOVDQU64 Z0, (DX)
-	JMP       stored114
+	JMP       stored122
 
-around113:
+around121:
 	VMOVNTDQ Z0, (DX)
 
-stored114:
-stored111:
+stored122:
+stored119:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result99
+	JMP  over101
 
-many96:
+many102:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
-	JMP   few97
+	JEQ   tooMany100
+	JMP   few103
 
-special112:
+special120:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow123
 	VMOVUPS Z0, (DX)
-	JMP     stored111
+	JMP     stored119
 
-narrow115:
+narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip116
+	JEQ          skip124
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty117
+	JEQ          empty125
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty117:
-skip116:
+empty125:
+skip124:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip126
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip118:
-	JMP final110
+skip126:
+	JMP final118
 
-empty99:
+empty105:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed109
+	JNE       summed117
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around127
 	VMOVDQU64 Z0, (DX)
-	JMP       stored120
+	JMP       stored128
 
-around119:
+around127:
 	VMOVNTDQ Z0, (DX)
 
-stored120:
-	JMP stored111
+stored128:
+	JMP stored119
 
-tooMany94:
+tooMany100:
 	MOVQ DI, results+24(FP)
 
-over95:
+over101:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower92:
+narrower98:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -11120,14 +11696,26 @@ few7:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows12
 
 row11:
-	MOVQ         128(R11), R13
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero13
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero13:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -11189,9 +11777,9 @@ row11:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -11247,22 +11835,34 @@ row13:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows17
 
-row15:
-	MOVQ         128(R10), R12
+row16:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero18
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero18:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -11314,13 +11914,13 @@ row15:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row15
+	JLT          row16
 
-rows16:
+rows17:
 	CMPQ R10, SI
-	JGE  rows18
+	JGE  rows20
 
-row17:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11370,31 +11970,31 @@ row17:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row17
+	JLT          row19
 
-rows18:
+rows20:
 summed8:
-summed19:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special24
 
-final20:
+final22:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
+	JNE     around25
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored24
+	JMP     stored26
 
-around23:
+around25:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored24:
-stored21:
+stored26:
+stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -11407,21 +12007,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special22:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow27
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored21
+	JMP     stored23
 
-narrow25:
+narrow27:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
+	JEQ          skip28
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty27
+	JEQ          empty29
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -11431,10 +12031,10 @@ narrow25:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty27:
-skip26:
+empty29:
+skip28:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
+	JEQ     skip30
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -11444,28 +12044,28 @@ skip26:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip28:
-	JMP final20
+skip30:
+	JMP final22
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
+	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around31
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored30
+	JMP     stored32
 
-around29:
+around31:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored30:
-	JMP stored21
+stored32:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -11478,43 +12078,55 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower32
+	JLT  narrower34
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over37
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result35:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many38
 
-few37:
+few39:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
+	SUBQ    $0x00000180, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows44
 
-row41:
-	MOVQ         128(R11), R13
+row43:
+	MOVQ       384(R11), R13
+	MOVQ       scaleRow+96(FP), R12
+	IMULQ      R13, R12
+	ADDQ       scale+88(FP), R12
+	PREFETCHT0 (R12)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero45
+	MOVQ       zeroRow+112(FP), R12
+	IMULQ      R13, R12
+	ADDQ       zero+104(FP), R12
+	PREFETCHT0 (R12)
+
+oneZero45:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -11552,172 +12164,184 @@ row41:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
-
-rows42:
-	CMPQ R11, SI
-	JGE  rows44
-
-row43:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows44
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row43
 
 rows44:
-	JMP summed38
+	CMPQ R11, SI
+	JGE  rows47
 
-none40:
+row46:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows47
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row46
+
+rows47:
+	JMP summed40
+
+none42:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
+	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows49
 
-row45:
-	MOVQ         128(R10), R12
+row48:
+	MOVQ       384(R10), R12
+	MOVQ       scaleRow+96(FP), R11
+	IMULQ      R12, R11
+	ADDQ       scale+88(FP), R11
+	PREFETCHT0 (R11)
+	CMPQ       zeroRow+112(FP), $0x00
+	JEQ        oneZero50
+	MOVQ       zeroRow+112(FP), R11
+	IMULQ      R12, R11
+	ADDQ       zero+104(FP), R11
+	PREFETCHT0 (R11)
+
+oneZero50:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -11751,13 +12375,13 @@ row45:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row45
+	JLT          row48
 
-rows46:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows52
 
-row47:
+row51:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11789,7 +12413,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11821,7 +12445,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11853,7 +12477,7 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows48
+	JGE          rows52
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11885,52 +12509,52 @@ row47:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row51
 
-rows48:
-summed38:
-summed49:
+rows52:
+summed40:
+summed53:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special56
 
-final50:
+final54:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around57
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored54
+	JMP     stored58
 
-around53:
+around57:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored54:
-stored51:
+stored58:
+stored55:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result35
+	JMP  over37
 
-many36:
+many38:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany36
+	JMP   few39
 
-special52:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow59
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored51
+	JMP     stored55
 
-narrow55:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip60
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty61
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -11938,43 +12562,43 @@ narrow55:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty57:
-skip56:
+empty61:
+skip60:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip62
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip58:
-	JMP final50
+skip62:
+	JMP final54
 
-empty39:
+empty41:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed49
+	JNE     summed53
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored60
+	JMP     stored64
 
-around59:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored60:
-	JMP stored51
+stored64:
+	JMP stored55
 
-tooMany34:
+tooMany36:
 	MOVQ DI, results+24(FP)
 
-over35:
+over37:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower32:
+narrower34:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

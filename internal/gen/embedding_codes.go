@@ -71,6 +71,23 @@ func (s *rowSum) parameters(at reg.GPVirtual, scale, zero reg.VecVirtual) {
 	}
 }
 
+// askParameters asks for the lines that have those of a row, whose zero point may be everyone's.
+func (s *rowSum) askParameters(row reg.GPVirtual) {
+	c := s.c
+	ask := func(name string) {
+		at := c.GP64()
+		c.MOVQ(s.param(name+"Row"), at)
+		c.IMULQ(row, at)
+		c.ADDQ(s.param(name), at)
+		c.PREFETCHT0(operand.Mem{Base: at})
+	}
+	ask("scale")
+	one := s.newLabel("oneZero")
+	branch(c.CMPQ, s.param("zeroRow"), operand.Imm(0), c.JEQ, one)
+	ask("zero")
+	c.Label(one)
+}
+
 // loadHalves makes the load of halves of bytes, the lower ones first: each byte twice, the second
 // time with the upper half in the place of the lower one.
 func loadHalves(signed bool) func(k *kernel, from memory) reg.VecVirtual {

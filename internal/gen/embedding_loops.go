@@ -104,7 +104,7 @@ func (s *rowSum) term(from memory) any {
 func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from memory)) {
 	c, bytes := s.c, s.rowBytes(s.lanes) // of a vector
 	at, row, later, stop := c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	early := 8 * rowsEarly(s.group*bytes/64)
+	early := 8 * s.rowsEarly(s.group*bytes/64)
 	c.MOVQ(s.begin, at)
 	c.MOVQ(s.param("known"), stop)
 	c.SUBQ(operand.U32(early), stop)
@@ -123,6 +123,9 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 			}
 			if asks {
 				c.MOVQ(operand.Mem{Base: at, Disp: early}, later)
+				if s.codes != nil {
+					s.askParameters(later)
+				}
 				c.IMULQ(s.stride, later)
 			}
 			c.MOVQ(operand.Mem{Base: at}, row)
@@ -152,9 +155,12 @@ func exits(group int) int {
 
 // rowsEarly is how many rows ahead memory is asked for where a tile takes some
 // lines of each.
-func rowsEarly(lines int) int {
-	if lines > 8 {
+func (s *rowSum) rowsEarly(lines int) int {
+	switch {
+	case lines > 8:
 		return 4
+	case s.codes != nil: // which are fewer lines, sooner added
+		return 48
 	}
 	return 16
 }
