@@ -47,6 +47,8 @@ const (
 	codeStarts  = 2                           // the integer block of where bags begin
 )
 
+const _ = uint(codeChunks - (2*zeroBlocks - scaleBlocks)) // scales and zero points end before it
+
 // counting are the numbers of dequantized rows.
 var counting = func() (n [TileSize]int64) {
 	for i := range n {
