@@ -88,5 +88,5 @@ func (f *groupedPlan) aimAtRow(a *cpu.Args, members *layout, cur *cursor, i int6
 // groupParams makes the parameters of n groups from the worker's cursor of
 // groups on, each for a run of elements.
 func (f *groupedPlan) groupParams(c *call, w *worker, n, run int64) {
-	f.expandParams(w, &c.groups, &w.cursors[0], c.groups.dims-1, n, run)
+	f.expandParams(w, &c.groups, &w.cursors[ofElements], c.groups.dims-1, n, run)
 }

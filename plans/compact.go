@@ -98,7 +98,7 @@ func (c *call) forgetCopies() {
 }
 
 func compactJob(c *call, w *worker, number int64) {
-	m, cur := c.compacting, &w.cursors[3]
+	m, cur := c.compacting, &w.cursors[ofCopies]
 	cur.shift[0] = 0
 	begin := number * jobSize
 	n := min(jobSize, m.count-begin)

@@ -202,7 +202,7 @@ func copiedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 
 func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
 	f.copyPiece(c, w, begin, n, 0, false)
-	a, cur, l, done := f.arm(w), &w.cursors[0], &c.dense, int64(0)
+	a, cur, l, done := f.arm(w), &w.cursors[ofElements], &c.dense, int64(0)
 	a.Stream = a.Stream && c.sources[len(copiedOperands)-1].dims == 0
 	l.walk(cur, begin, begin+n, kernelOperands, func(m int64) {
 		l.spans(a, cur)
@@ -222,9 +222,9 @@ func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin
 func (f *groupedPlan) copyPiece(c *call, w *worker, begin, n, at int64, back bool) {
 	for i, k := range copiedOperands {
 		if from := &c.sources[i]; from.dims > 0 && back == (k == firstOutput) {
-			w.cursors[3].shift[0] = 0
+			w.cursors[ofCopies].shift[0] = 0
 			own := unsafe.Add(w.copied.of(i), at*f.copier[i].size)
-			f.copier[i].piece(from, &w.cursors[3], begin, n, own, back)
+			f.copier[i].piece(from, &w.cursors[ofCopies], begin, n, own, back)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 			strands(c, w, number)
 			return
 		}
-		a, cur, l := f.arm(w), &w.cursors[0], &c.all
+		a, cur, l := f.arm(w), &w.cursors[ofElements], &c.all
 		begin := (number - c.strands.jobs) * c.perJob
 		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)

@@ -89,7 +89,7 @@ func (f *groupedPlan) copyMembers(c *call, w *worker, first, groups, at, n int64
 			f.copier[i].sideBySide(l, cur, k, at, n, groups, own, pitch, back)
 			continue
 		}
-		one := &w.cursors[3]
+		one := &w.cursors[ofCopies]
 		one.shift[0] = cur.shift[k]
 		for range groups {
 			f.copier[i].piece(&c.sources[i], one, at, n, own, back)

@@ -57,7 +57,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			a, results := f.armGroups(c, w, first, groups), resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
-				fold.store(w, &c.groups, &w.cursors[0], results)
+				fold.store(w, &c.groups, &w.cursors[ofElements], results)
 				return
 			}
 		}
@@ -76,7 +76,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			}
 			results = groupResults(w, fold, int(groups))
 		}
-		fold.finish(w, &c.groups, &w.cursors[0], results)
+		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
 		if then != nil && (rows == 1 || !f.mapsLater(c)) {
 			a := f.armGroups(c, w, first, groups)
 			a.Ahead = c.nextGroups(f, groups)
@@ -149,7 +149,7 @@ func (f *groupedPlan) armGroups(c *call, w *worker, first, groups int64) *cpu.Ar
 	}
 	for k := range a.In {
 		if f.param[k] {
-			a.In[k].P = w.cursors[0].at[k]
+			a.In[k].P = w.cursors[ofElements].at[k]
 		}
 	}
 	return a

@@ -90,7 +90,7 @@ func (f *groupedPlan) unpackWhole(c *call, unpack job) {
 
 // unpackJob unpacks a piece of them.
 func (f *groupedPlan) unpackJob(c *call, w *worker, number int64) {
-	m, cur := c.compacting, &w.cursors[3]
+	m, cur := c.compacting, &w.cursors[ofCopies]
 	l, begin := &m.from, number*jobSize
 	bytes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(m.memory))), m.count)
 	cur.shiftNibble = 0

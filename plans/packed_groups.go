@@ -38,7 +38,7 @@ func (f *groupedPlan) tryPackedGroups(c *call) int64 {
 // packedGroupsJob makes the job of a kernel over some pieces.
 func packedGroupsJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
-		p, l, cur := &c.packedGroups, &c.all, &w.cursors[0]
+		p, l, cur := &c.packedGroups, &c.all, &w.cursors[ofElements]
 		inner := l.dims - 1
 		n, row := l.size[inner], l.size[inner-1]
 		for i := number * p.perJob; i < min((number+1)*p.perJob, p.pieces); i++ {

@@ -183,7 +183,7 @@ func (r *reduction[C]) resultOf(c *call, w *worker, group, block int64) [2]C {
 
 // finish writes the results of one group.
 func (r *reduction[C]) finish(c *call, w *worker, group int64, result [2]C) {
-	cur, results := &w.cursors[0], resultsOf[C](w, 1)
+	cur, results := &w.cursors[ofElements], resultsOf[C](w, 1)
 	results[0][0], results[1][0] = result[0], result[1]
 	c.groups.seek(cur, group, maxOperands)
 	r.fold.finish(w, &c.groups, cur, results)
@@ -247,7 +247,7 @@ func (f *groupedPlan) aheadOfGroups(n int64) int {
 
 // members returns a cursor for the members of a group.
 func (w *worker) members(c *call, group int64) *cursor {
-	at, cur := &w.cursors[0], &w.cursors[1]
+	at, cur := &w.cursors[ofElements], &w.cursors[ofMembers]
 	c.groups.seek(at, group, kernelOperands)
 	for k := range kernelOperands {
 		cur.shift[k] = int64(uintptr(at.at[k]) - uintptr(c.groups.start[k]))

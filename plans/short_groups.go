@@ -65,7 +65,7 @@ func shortGroupJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folde
 			kernel(int(groups*n), 0, a)
 			fold.sums(terms.Sums, int(n), results)
 		}
-		fold.finish(w, &c.groups, &w.cursors[0], results)
+		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
 		if then != nil {
 			a = f.armTile(c, w, first, groups)
 			f.groupParams(c, w, groups, n)
@@ -99,7 +99,7 @@ func (c *call) tileOfGroups(number int64) (first, groups int64) {
 // armTile is arm, and moves the worker's cursor and the arguments to some groups,
 // whose codes it unpacks. Parameters are left out.
 func (f *groupedPlan) armTile(c *call, w *worker, first, groups int64) *cpu.Args {
-	a, at := f.arm(w), &w.cursors[0]
+	a, at := f.arm(w), &w.cursors[ofElements]
 	c.groups.seek(at, first, maxOperands)
 	for k := range a.In {
 		if !f.param[k] {

@@ -164,7 +164,7 @@ func (l *layout) skip(d int, steps int64) {
 // strandJob makes the job of a kernel over a call's strands.
 func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
-		s, l, cur := &c.strands, c.strands.first, &w.cursors[0]
+		s, l, cur := &c.strands, c.strands.first, &w.cursors[ofElements]
 		inner := l.dims - 1
 		row := number * s.stepsPerJob
 		end := min(row+s.stepsPerJob, s.rows)

@@ -151,7 +151,7 @@ func tileJob(f *groupedPlan, kernel cpu.Elementwise) job {
 
 // runTile runs a kernel on columns of a number of cycles.
 func (f *groupedPlan) runTile(c *call, w *worker, kernel cpu.Elementwise, start, columns, rows int64) {
-	t, a, cur := &c.tiles, f.arm(w), &w.cursors[0]
+	t, a, cur := &c.tiles, f.arm(w), &w.cursors[ofElements]
 	t.of.seek(cur, start, kernelOperands)
 	f.prepare(c, w, start, columns, min(t.copies, rows))
 	scale, zero := a.In[f.scale], a.In[f.scale+1]
@@ -232,9 +232,9 @@ func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) 
 			each = each || l.stride[k][dim] != 0
 		}
 		for at := int64(0); at < columns; {
-			cur := &w.cursors[0]
+			cur := &w.cursors[ofElements]
 			if at > 0 {
-				cur = &w.cursors[2]
+				cur = &w.cursors[ofParameters]
 				l.seek(cur, start+at, kernelOperands)
 			}
 			s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: a.In[k].DType}

@@ -84,7 +84,7 @@ func transposedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 			n := f.beginTransposed(c, w, tile)
 			if a := &w.args; t.prepares {
 				if tile == first || tile%t.high == 0 { // other columns
-					f.expandParams(w, &c.all, &w.cursors[0], c.all.dims-1, n, 1)
+					f.expandParams(w, &c.all, &w.cursors[ofElements], c.all.dims-1, n, 1)
 					copy(params[:], a.In[f.scale:])
 				}
 				copy(a.In[f.scale:], params[:])
@@ -97,7 +97,7 @@ func transposedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 
 // beginTransposed makes the arguments of a tile, whose rows, of n elements, are a kernel's runs.
 func (f *groupedPlan) beginTransposed(c *call, w *worker, tile int64) (n int64) {
-	l, t, cur, inner := &c.all, &c.transposed, &w.cursors[0], c.all.dims-1
+	l, t, cur, inner := &c.all, &c.transposed, &w.cursors[ofElements], c.all.dims-1
 	outer, column, row := tile/(t.high*t.wide), tile/t.high%t.wide*transposedWidth, tile%t.high*transposedRows
 	rows, n := min(transposedRows, l.size[inner-1]-row), min(transposedWidth, l.size[inner]-column)
 	l.seek(cur, (outer*l.size[inner-1]+row)*l.size[inner]+column, kernelOperands)

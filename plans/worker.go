@@ -12,13 +12,22 @@ type worker struct {
 	number  int
 	scratch cpu.Scratch
 	args    cpu.Args
-	cursors [4]cursor      // of elements or groups; of the members of a group; of parameters; of what is copied
+	cursors [cursorCount]cursor
 	codes   [feedSize]int8 // unpacked
 	copied  copied
 	bases   cpu.AffineBases
 	own     ownArgs // of a run that has no groups
 	usesOwn bool
 }
+
+// The cursors of a worker, by what they go through.
+const (
+	ofElements = iota // or groups
+	ofMembers         // of a group
+	ofParameters
+	ofCopies
+	cursorCount
+)
 
 // ownArgs are the arguments of kernels that are not Elementwise or Striped.
 type ownArgs struct {
