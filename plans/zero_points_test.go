@@ -1,6 +1,7 @@
 package plans_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
+
+// errNoRow is where this processor has not got a row.
+var errNoRow = errors.New("no such row here")
 
 // The gradient of weight_only_linear has weights and their gradients from
 // dequantize, for the zero points that the forward takes: any integers.
@@ -23,7 +27,7 @@ func TestUncheckedZeroPointsAreThoseOfWeightOnlyLinear(t *testing.T) {
 		plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Row: row})
 		if err != nil {
 			requireKind(t, err, plans.Unsupported)
-			return nil
+			return errNoRow
 		}
 		return plan.Run(0, make([]byte, plan.WorkspaceSize()), args)
 	}
@@ -36,9 +40,13 @@ func TestUncheckedZeroPointsAreThoseOfWeightOnlyLinear(t *testing.T) {
 	}
 	for _, row := range rowsOf("dequantize_per_group") {
 		y := tensor.Of(append([]float32(nil), want...), 1, k)
-		require.NoError(t, run(row, "dequantize_per_group q=s8[1,70] y=f32 check_zero_point=false"+keys, codes, scales, zeros, y))
+		err := run(row, "dequantize_per_group q=s8[1,70] y=f32 check_zero_point=false"+keys, codes, scales, zeros, y)
+		if err == errNoRow {
+			continue
+		}
+		require.NoError(t, err)
 		require.Equal(t, want, tensor.Slice[float32](y), row)
-		err := run(row, "dequantize_per_group q=s8[1,70] y=f32"+keys, codes, scales, zeros, y)
+		err = run(row, "dequantize_per_group q=s8[1,70] y=f32"+keys, codes, scales, zeros, y)
 		require.ErrorContains(t, err, "zero_point is -129 at position 0; want -128 to 127")
 	}
 	for _, row := range rowsOf("dequantize_per_group_backward") {
@@ -46,7 +54,11 @@ func TestUncheckedZeroPointsAreThoseOfWeightOnlyLinear(t *testing.T) {
 		for i := range 3 {
 			tensor.Slice[float32](dy)[i*group] = 1
 		}
-		require.NoError(t, run(row, "dequantize_per_group_backward grad_output=f32[1,70] grad_input=none grad_scale=f32 check_zero_point=false"+keys, dy, codes, scales, zeros, tensor.View{}, ds, tensor.View{}))
+		err := run(row, "dequantize_per_group_backward grad_output=f32[1,70] grad_input=none grad_scale=f32 check_zero_point=false"+keys, dy, codes, scales, zeros, tensor.View{}, ds, tensor.View{})
+		if err == errNoRow {
+			continue
+		}
+		require.NoError(t, err)
 		for i, d := range tensor.Slice[float32](ds) {
 			require.Equal(t, want[i*group], d*tensor.Slice[float32](scales)[i], row)
 		}
