@@ -106,13 +106,12 @@ func (b *codeBags) sumCodes(m *EmbeddingSums) {
 	codes := &all.Codes.Weight
 	m.Terms = Matrix{Span: Span{P: codes.P, Stride: 1, DType: tensor.U8}, Dims: 1}
 	m.Terms.Size[0], m.Terms.Strides[0] = all.Codes.Rows, codes.RowStride
-	for at := int64(0); at < all.Columns; at += m.Columns {
-		m.Column = all.Column + at
-		m.Columns = min(all.Codes.GroupSize-m.Column%all.Codes.GroupSize, all.Columns-at)
-		m.Out = all.Out.At(at)
-		columns := m.Columns
+	for at := int64(0); at < all.Columns; {
+		column, group := all.Column+at, all.Codes.GroupSize
+		columns := min(group-column%group, all.Columns-at)
+		m.Column, m.Columns, m.Out = column, columns, all.Out.At(at)
 		b.direct.sum(m, sumInChunks[float32], b.inFloats)
-		m.Columns = columns
+		at += columns
 	}
 	*m = all
 }
@@ -152,7 +151,7 @@ func (b *codeBags) inFloats(m *EmbeddingSums) {
 		switch n := all.Start[end] - all.Start[at]; {
 		case n <= most:
 			b.short(m, &all, &rows, at, end)
-		case b.isMax(m):
+		case m.Sources != nil:
 			m.Start = all.Start[at : end+1]
 			b.slow(m)
 		default:
@@ -162,8 +161,6 @@ func (b *codeBags) inFloats(m *EmbeddingSums) {
 		at = end
 	}
 }
-
-func (b *codeBags) isMax(m *EmbeddingSums) bool { return m.Sources != nil }
 
 // short takes some bags of few rows.
 func (b *codeBags) short(m, all *EmbeddingSums, rows *weightRun, at, end int) {

@@ -69,11 +69,12 @@ func newMatmulTypes() (types []matmulType) {
 			panels.wide.columns, panels.wideRows = 8*f.lanes, 6 // there are registers for them
 		}
 		t := matmulType{f.needs, f.other, panels, newMatmulTransposed(f.needs, f.lanes, f.transposed, f.transposedWide), f.transpose}
-		if f.needs < AVX512 && f.other.Size() == 2 { // their chains take longer than memory
-			t.transposed.farRows = 2
-		}
-		if f.needs < AVX512 && f.other == tensor.BF16 {
+		switch { // chains of 16 bits take longer than memory
+		case f.needs >= AVX512:
+		case f.other == tensor.BF16:
 			t.transposed.farRows = t.transposed.wideRows
+		case f.other == tensor.F16:
+			t.transposed.farRows = 2
 		}
 		types = append(types, t)
 	}
