@@ -55,7 +55,7 @@ func (r *matmulRow[C]) transposedDots(t *MatmulTile, p *matmulMemory, columns in
 		for n := int64(0); n < columns; {
 			run, wide := r.dots.transposed.next(t, columns-n)
 			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
-			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/deep),
+			run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/deep),
 				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth), (*byte)(seen))
 			n += wide
 		}
@@ -92,6 +92,7 @@ func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, copies unsafe.Poi
 // inputPairs makes those of Input.
 func (r *matmulRow[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, depth int64) (least uint32) {
 	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
+	zerosBelow(t, p, ceilDiv(depth, 2), 4)
 	to, toRow, even := (*byte)(p.from), int(p.fromRow), depth&^1
 	if input.Stride != 2 {
 		r.copy(&r.input, p.from, p.fromRow, input, t.M, depth)

@@ -19,8 +19,10 @@ const (
 	matmulShallow    = 16      // so many of its rows at a time
 	matmulFewest     = 8       // rows of Input for which tiles are
 	matmulWide       = 4       // times as wide
+	matmulFour       = 4       // rows that few are made up to, by zeros
+	matmulLong       = 64      // elements of columns for which sums may lie apart from y for that
 	matmulNear       = 1 << 15 // bytes of a matrix that is read where it lies
-	// matmulSlack keeps rows of copies from meeting in a cache.
+	// matmulSlack keeps rows of copies from meeting in a cache: they are an odd number of it apart.
 	matmulSlack = 64
 )
 
@@ -90,6 +92,7 @@ type matmulMemory struct {
 	bytes                        int64
 	depth                        int64          // of copies of Other
 	inY                          int64          // columns whose sums lie there
+	rows                         int64          // of Input, and of zeros below it, that kernels take
 	from                         unsafe.Pointer // what kernels read of Input
 	fromRow                      int64
 }
@@ -103,7 +106,10 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 	if m <= matmulFewest {
 		p.depth = min(k, matmulTileBytes/r.size/matmulWide)
 	}
-	apart := func(elements int64) int64 { return roundUp(elements*r.size, matmulSlack) + matmulSlack }
+	if m <= matmulFew {
+		m = roundUp(m, matmulFour)
+	}
+	apart := func(elements int64) int64 { return roundUp(elements*r.size, 2*matmulSlack) + matmulSlack }
 	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.copied.half.columns)*r.size, apart(along), apart(roundUp(n, r.copied.whole.columns))
 	p.bias = m * p.sumsRow
 	p.input = p.bias + p.sumsRow
@@ -134,7 +140,8 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 		unit = r.there.transposed.columns
 	}
 	p.sumsRow = roundUp(t.N, unit) * r.size
-	if t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil {
+	fits := t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil
+	if p.rows = t.withZeros(transposed, fits); p.rows == t.M && fits {
 		p.inY = t.N / unit * unit
 	}
 	apart := p.inY < t.N // some sums are
@@ -161,6 +168,18 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	if apart {
 		r.store(t, &p, down)
 	}
+}
+
+// withZeros returns how many rows kernels are given: zeros make a few up to a multiple of four, since the last ones
+// would take two turns, or three. Columns that are transposed for each turn are worth up to three more, others one.
+// Sums that fit y lie apart from it then, which takes its time, too.
+func (t *MatmulTile) withZeros(transposed, fits bool) int64 {
+	all := roundUp(t.M, matmulFour)
+	worth := transposed || all == t.M+1 && (t.Far || !fits)
+	if worth && (!fits || t.K >= matmulLong) && matmulFour < t.M && t.M <= matmulFew {
+		return all
+	}
+	return t.M
 }
 
 // store stores the sums that lie apart from y.
@@ -226,7 +245,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n, end int64, panel unsafe.Pointer, row, steps, from, to int64) {
 	bias, y, yRow, begun := r.result(t, p, n, from, to)
 	columns := min(kernel.columns, end-n)
-	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(columns), int(steps), bias, y, yRow, begun)
+	kernel.run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(panel), int(row), int(columns), int(steps), bias, y, yRow, begun)
 }
 
 // result is what kernels need besides the factors.

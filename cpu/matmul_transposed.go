@@ -7,8 +7,9 @@ import "unsafe"
 
 const (
 	matmulAlong   = 2048 // elements of columns that are read before the next columns are
-	matmulFewFar  = 16   // and that columns of bf16 from memory are transposed for,
-	matmulFewNear = 8    // or those in a cache, or columns without AVX-512
+	matmulFewFar  = 16   // and that columns of bf16 from memory, or of so many,
+	matmulFewLong = 512  //
+	matmulFewNear = 8    // are transposed for, or others, or columns without AVX-512
 )
 
 // matmulTransposedRun is matmulRun for columns of b, as long as so many squares, that
@@ -53,7 +54,7 @@ func (r *matmulRow[C]) few(t *MatmulTile) int64 {
 	switch {
 	case r.dots == nil:
 		return r.there.transposed.few
-	case t.Far:
+	case t.Far || t.K >= matmulFewLong:
 		return matmulFewFar
 	}
 	return matmulFewNear
@@ -67,7 +68,7 @@ func (r *matmulRow[C]) transposedSums(t *MatmulTile, p *matmulMemory, columns, d
 		for n := int64(0); n < columns; {
 			run, wide := r.there.transposed.next(t, columns-n)
 			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
-			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/r.there.transposed.columns),
+			run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/r.there.transposed.columns),
 				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth))
 			n += wide
 		}
@@ -92,7 +93,7 @@ func (r *matmulRow[C]) transposedRest(t *MatmulTile, p *matmulMemory, first int6
 		}
 		r.copyInput(t, p, depth, most)
 		bias, y, yRow, begun := r.result(t, p, first, depth, depth+most)
-		r.there.transposed.square((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(copies), int(column), int(most/side), bias, y, yRow, begun, nil)
+		r.there.transposed.square((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(copies), int(column), int(most/side), bias, y, yRow, begun, nil)
 	}
 	return depth
 }

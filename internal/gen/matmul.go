@@ -72,7 +72,7 @@ func (k *kernel) multiplyRows(counts []int, chains func(count int, a, row, y reg
 	for _, count := range counts {
 		again, fewer := k.newLabel("rows"), k.newLabel("fewer")
 		c.Label(again)
-		branch(c.CMPQ, left, operand.U32(count), c.JLT, fewer)
+		branch(c.CMPQ, left, operand.U32(count), either(count == matmulExactly, c.JNE, c.JLT), fewer)
 		chains(count, a, row, y)
 		for range count {
 			c.ADDQ(row, a)

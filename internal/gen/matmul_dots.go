@@ -27,7 +27,7 @@ func matmulDots(c *build.Context) {
 		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)",
 			name+" is "+of+"AVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
 			"32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.")
-		k.multiplyRows(matmulTransposedCounts[squares], k.transposedChains(squares))
+		k.multiplyRows(k.transposedCounts(squares), k.transposedChains(squares))
 	}
 	for _, p := range pairings {
 		p.function(k)
@@ -90,7 +90,8 @@ type leastSeen struct {
 
 func newLeastSeen(c *build.Context) *leastSeen {
 	l := &leastSeen{c, c.ZMM(), c.ZMM()}
-	c.VPXORD(l.most, l.most, l.most)
+	c.VXORPS(l.most.AsX(), l.most.AsX(), l.most.AsX()) // of all bits, and as avo knows it for a beginning
+	c.VXORPS(l.minusTwo.AsX(), l.minusTwo.AsX(), l.minusTwo.AsX())
 	c.VPTERNLOGD(operand.U8(0xff), l.minusTwo, l.minusTwo, l.minusTwo)
 	c.VPADDW(l.minusTwo, l.minusTwo, l.minusTwo)
 	return l

@@ -12,6 +12,19 @@ import (
 // have several: the chains of one square would leave the processor waiting for each sum.
 var matmulTransposedCounts = map[int][]int{1: {8, 4, 3, 2, 1}, 2: {4, 3, 2, 1}, 4: {2, 1}}
 
+// matmulExactly is how many rows are multiplied at a time only where these are all: more are better taken by twelve and
+// eight, beside which more of a square is transposed at a time.
+const matmulExactly = 16
+
+// transposedCounts are those of a kernel.
+func (k *kernel) transposedCounts(squares int) []int {
+	counts := matmulTransposedCounts[squares]
+	if k.isa.masks && squares == 1 {
+		return append([]int{matmulExactly, 12}, counts...)
+	}
+	return counts
+}
+
 // transposedPanels are the kernels, and transposedSquares the squares that each takes.
 var transposedPanels = []string{"matmulTransposed", "matmulTransposedWide"}
 
@@ -37,9 +50,6 @@ const (
 	matmulTransposedLong = 1 << 15 // bytes of a square's columns
 )
 
-// matmulTransposedMost is how many registers of 16 sums and a square may take; others transpose it.
-const matmulTransposedMost = 12
-
 // matmulsTransposed are the kernels of products of few rows of a with columns of b
 // whose elements lie along k: squares of b are transposed in registers.
 func matmulsTransposed(c *build.Context) {
@@ -54,7 +64,7 @@ func matmulsTransposed(c *build.Context) {
 				fmt.Sprintf("%s multiplies rows of a with %d columns of b, as long as so many squares,", name, squares*k.lanes),
 				"which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,",
 				"else with 0, and end with bias, if there is one.", ahead)
-			k.multiplyRows(matmulTransposedCounts[squares], k.transposedChains(squares))
+			k.multiplyRows(k.transposedCounts(squares), k.transposedChains(squares))
 		})
 	}
 }
@@ -83,10 +93,12 @@ func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPV
 		c := k.c
 		t := &transposed{kernel: k, squares: squares, sums: k.newSums(count, squares)}
 		k.beginChains(t.sums, y)
+		c.MOVQ(y, place(c, "y")) // many rows need all registers
 		left, deep := param(c, "squares"), 1
 		if t.lags = squares > 1 && k.isa.masks && count <= matmulTransposedFar; t.lags {
 			t.fallBehind(left, a, row)
 		}
+		c.MOVQ(a, place(c, "a"))
 		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
 		switch {
 		case k.isa.masks || squares == 1:
@@ -120,6 +132,8 @@ func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPV
 			c.VPMINUW(at, least, least)
 			c.VMOVDQU32(least, at)
 		}
+		c.MOVQ(place(c, "a"), a)
+		c.MOVQ(place(c, "y"), y)
 		k.endChains(t.sums, y)
 	}
 }
@@ -221,78 +235,4 @@ func (t *transposed) moveOn(j, deep int) {
 	default:
 		t.columns.moveOn(t.c, t.back)
 	}
-}
-
-// atOnce is how many elements of a column are transposed at a time. Half of them can be loaded to where they belong,
-// which saves a step; without masks there are no registers for more, but beside few sums. With masks lines come faster
-// from the caches as a whole, except pairs, which take more instructions.
-func (t *transposed) atOnce() int {
-	if t.words() || t.isa.masks && !t.dots || !t.isa.masks && len(t.sums)*t.squares+t.lanes <= matmulTransposedMost {
-		return t.lanes
-	}
-	return t.lanes / 2
-}
-
-// words reports whether two elements of a column are transposed as one word, and become two numbers where they meet
-// rows: that takes half of the shuffles.
-func (t *transposed) words() bool { return t.out == bf16 && !t.isa.masks }
-
-// row returns one of the rows that transposedRows returned.
-func (t *transposed) row(rows value, number int) value {
-	switch word := rows[number*len(rows)/t.atOnce():][:1]; {
-	case !t.words():
-		return word
-	case number%2 == 0:
-		return t.apply("VPSLLD", 16, word)
-	default:
-		return t.apply("VPAND", t.upper, word)
-	}
-}
-
-// transposedRows returns the rows of a square, so many from one on.
-func (t *transposed) transposedRows(from, count int) value {
-	if t.words() {
-		count /= 2
-	}
-	v, quarter := make(value, count), 16/t.compute.size
-	for i := range v {
-		if each := t.atOnce() / count; t.squares == 1 && (from+i)*each%matmulTransposedEarly == 0 {
-			t.ask((from + i) * each)
-		}
-		at := func(column int) operand.Mem { return t.columns.at(column).Offset(from * t.out.size) }
-		if count < t.lanes {
-			first := i/quarter*2*quarter + i%quarter
-			v[i] = t.halves(at(first), at(first+quarter))
-		} else {
-			v[i] = t.out.load(t.kernel, memory{at(i)})
-		}
-		if t.dots {
-			t.pair(v[i], t.seen)
-		}
-	}
-	switch v = t.transposeQuarters(v); {
-	case count == t.lanes:
-		return t.joinQuarters(v)
-	case t.isa.masks:
-		return t.zipQuarters(v, quarter, 0x88, 0xDD)
-	}
-	return v
-}
-
-// halves loads elements for half a register from each of two places.
-func (t *transposed) halves(low, high operand.Mem) reg.VecVirtual {
-	c, v := t.c, t.vector()
-	switch {
-	case t.isa.masks:
-		c.VMOVUPS(low, v.AsY())
-		c.VINSERTF64X4(operand.Imm(1), high, v, v)
-	case t.out.size == t.compute.size || t.words():
-		c.VMOVUPS(low, v.AsX())
-		c.VINSERTF128(operand.Imm(1), high, v, v)
-	default:
-		c.VMOVQ(low, v.AsX())
-		c.VMOVHPS(high, v.AsX(), v.AsX())
-		c.VCVTPH2PS(v.AsX(), v)
-	}
-	return v
 }

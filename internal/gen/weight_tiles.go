@@ -229,38 +229,52 @@ func (k weightKernel) foldTile(acc [][]reg.VecVirtual, time reg.GPVirtual, done 
 	}
 }
 
-// rows lie a step apart; every third has a pointer.
+// rows lie a step apart. Some have a pointer, from which others lie one, two, four or eight steps away.
 type rows struct {
-	third []reg.GPVirtual
-	step  reg.GPVirtual
+	step     reg.GPVirtual
+	numbers  []int // of those that have one
+	pointers []reg.GPVirtual
 }
 
 func (k *kernel) rowsFrom(first, step reg.GPVirtual, count int) rows {
 	r := rows{step: step}
 	for i := 0; i < count; i += 3 {
+		r.numbers = append(r.numbers, i)
+	}
+	if count == 16 {
+		r.numbers = []int{0, 3, 6, 8, 13} // one fewer
+	}
+	for i, number := range r.numbers {
 		p := k.c.GP64()
 		if i == 0 {
 			k.c.MOVQ(first, p)
 		} else {
-			k.c.LEAQ(operand.Mem{Base: r.third[len(r.third)-1], Index: step, Scale: 2}, p)
-			k.c.ADDQ(step, p)
+			steps := number - r.numbers[i-1]
+			k.c.LEAQ(operand.Mem{Base: r.pointers[i-1], Index: step, Scale: uint8(steps &^ 1)}, p)
+			if steps%2 != 0 {
+				k.c.ADDQ(step, p)
+			}
 		}
-		r.third = append(r.third, p)
+		r.pointers = append(r.pointers, p)
 	}
 	return r
 }
 
 func (r rows) at(row int) operand.Mem {
-	base := r.third[row/3]
-	if row%3 == 0 {
-		return operand.Mem{Base: base}
+	for i, p := range slices.Backward(r.pointers) {
+		switch steps := row - r.numbers[i]; steps {
+		case 0:
+			return operand.Mem{Base: p}
+		case 1, 2, 4, 8:
+			return operand.Mem{Base: p, Index: r.step, Scale: uint8(steps)}
+		}
 	}
-	return operand.Mem{Base: base, Index: r.step, Scale: uint8(row % 3)}
+	panic("a row that no pointer is near")
 }
 
 // moveOn moves all rows on by so many bytes.
 func (r rows) moveOn(c *build.Context, bytes operand.Op) {
-	for _, p := range r.third {
+	for _, p := range r.pointers {
 		c.ADDQ(bytes, p)
 	}
 }
