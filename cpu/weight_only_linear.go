@@ -57,9 +57,6 @@ var WeightOnlyLinear = withDefinition(weightRows(), byCompute(
 // weightTreeRows is for how many rows of x a scratch has trees.
 const weightTreeRows = 16
 
-// weightBlocks are the scratch blocks of loadWeights: behind those of chunks.
-const weightBlocks = 100
-
 func weightOnlyLinear[C Compute](t *WeightTile) {
 	s := t.Scratch
 	bias, y := BlockOf[C](s, 0, 1), BlockOf[C](s, 1, 1)
