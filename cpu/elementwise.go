@@ -8,7 +8,7 @@ type Args struct {
 	Lo, Hi  float64 // quant_min, quant_max
 	Attrs   Attrs
 	Scratch *Scratch // of the calling worker
-	// Ready says that scale and zero point are as LoadParams makes them: present,
+	// Ready says that scale and zero point are as loadParams makes them: present,
 	// in the compute type, one for each element one after the other or one for all.
 	Ready bool
 	// Stream asks for stores around the caches: the output does not fit them.

@@ -69,7 +69,7 @@ func weightOnlyLinear[C Compute](t *WeightTile) {
 		for k := int64(0); k < t.K; k += StripeBlock {
 			sumBlock[C](t, n, k, min(k+StripeBlock, t.K))
 			for i := range t.M1 - t.M0 {
-				trees[i].Push(FoldLanes(LanesOf[C](s, int(i))))
+				trees[i].Push(foldLanes(lanesOf[C](s, int(i))))
 			}
 		}
 		for m := t.M0; m < t.M1; m++ {
@@ -87,7 +87,7 @@ func weightOnlyLinear[C Compute](t *WeightTile) {
 func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 	s := t.Scratch
 	for i := range t.M1 - t.M0 {
-		clear(LanesOf[C](s, int(i))[:])
+		clear(lanesOf[C](s, int(i))[:])
 	}
 	for k := begin; k < end; k += Block {
 		size := int(min(Block, end-k))
@@ -98,7 +98,7 @@ func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 			for i := range x {
 				x[i] *= w[i]
 			}
-			AddStripe(LanesOf[C](s, int(m-t.M0)), k-begin, x)
+			addStripe(lanesOf[C](s, int(m-t.M0)), k-begin, x)
 		}
 	}
 }
