@@ -190,7 +190,7 @@ func fromInner[S, B Backend](e *engine, be S, x Tensor[B]) Tensor[S] {
 	if err != nil {
 		return Tensor[S]{be: be, err: err}
 	}
-	out.v = e.wrap(v, nil)
+	out.v = e.wrap(v)
 	return out
 }
 

@@ -8,60 +8,54 @@ import (
 
 // The CPU's loops along and over dimensions.
 
-// split returns the extents before, at and after an axis.
-func split(shape []int64, axis int) (outer, n, inner int) {
-	outer, n, inner = 1, int(shape[axis]), 1
-	for _, d := range shape[:axis] {
-		outer *= int(d)
+// along describes an axis for the kernels.
+func (t *cpuTensor) along(axis int) kernel.Axis {
+	a := kernel.Axis{Outer: 1, N: int(t.shape[axis]), Inner: 1}
+	for _, d := range t.shape[:axis] {
+		a.Outer *= int(d)
 	}
-	for _, d := range shape[axis+1:] {
-		inner *= int(d)
+	for _, d := range t.shape[axis+1:] {
+		a.Inner *= int(d)
 	}
-	return outer, n, inner
+	return a
 }
 
 // along1 and along2 make loops along an axis, of one input and of two.
-func along1[T any](f func(t kernel.Threads, z, x []T, outer, n, inner int)) loop {
+func along1[T any](f func(t kernel.Threads, z, x []T, a kernel.Axis)) loop {
 	return func(k *call) error {
-		outer, n, inner := split(k.in[0].shape, k.at.Axis)
-		f(k.t, elements[T](k.out[0]), elements[T](k.in[0]), outer, n, inner)
+		f(k.t, elements[T](k.out[0]), elements[T](k.in[0]), k.in[0].along(k.at.Axis))
 		return nil
 	}
 }
 
-func along2[T any](f func(t kernel.Threads, z, x, y []T, outer, n, inner int)) loop {
+func along2[T any](f func(t kernel.Threads, z, x, y []T, a kernel.Axis)) loop {
 	return func(k *call) error {
-		outer, n, inner := split(k.in[1].shape, k.at.Axis)
-		f(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), outer, n, inner)
+		f(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), k.in[1].along(k.at.Axis))
 		return nil
 	}
 }
 
 func bestOf[T kernel.Number](smallest bool) loop {
 	return func(k *call) error {
-		outer, n, inner := split(k.in[0].shape, k.at.Axis)
-		kernel.Best(k.t, elements[T](k.out[0]), elements[int64](k.out[1]), elements[T](k.in[0]), outer, n, inner, smallest)
+		kernel.Best(k.t, elements[T](k.out[0]), elements[int64](k.out[1]), elements[T](k.in[0]), k.in[0].along(k.at.Axis), smallest)
 		return nil
 	}
 }
 
 func bestAt[T kernel.Number](smallest bool) loop {
 	return func(k *call) error {
-		outer, n, inner := split(k.in[0].shape, k.at.Axis)
-		kernel.Best(k.t, nil, elements[int64](k.out[0]), elements[T](k.in[0]), outer, n, inner, smallest)
+		kernel.Best(k.t, nil, elements[int64](k.out[0]), elements[T](k.in[0]), k.in[0].along(k.at.Axis), smallest)
 		return nil
 	}
 }
 
 func cumSum[T kernel.Number](k *call) error {
-	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	kernel.CumSum(k.t, elements[T](k.out[0]), elements[T](k.in[0]), outer, n, inner, k.at.FromEnd)
+	kernel.CumSum(k.t, elements[T](k.out[0]), elements[T](k.in[0]), k.in[0].along(k.at.Axis), k.at.FromEnd)
 	return nil
 }
 
 func sortOf[T kernel.Number](k *call) error {
-	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	kernel.Sort(k.t, elements[T](k.out[0]), elements[int64](k.out[1]), elements[T](k.in[0]), outer, n, inner, k.at.Descending)
+	kernel.Sort(k.t, elements[T](k.out[0]), elements[int64](k.out[1]), elements[T](k.in[0]), k.in[0].along(k.at.Axis), k.at.Descending)
 	return nil
 }
 
@@ -95,7 +89,7 @@ func sumOf[T kernel.Float](k *call) error {
 	case len(n) == 2:
 		kernel.SumRows(k.t, z, x, n[0], n[1])
 	case len(n) == 3:
-		kernel.SumColumns(k.t, z, x, n[0], n[1], n[2])
+		kernel.SumColumns(k.t, z, x, kernel.Axis{Outer: n[0], N: n[1], Inner: n[2]})
 	case len(n) == 4 && n[0] == 1:
 		kernel.SumSegments(k.t, z, x, n[1], n[2], n[3])
 	default:
@@ -156,7 +150,7 @@ func sumInts[T kernel.Integer](k *call) error {
 		}
 		outer := len(x) / (n[i] * inner)
 		z := make([]T, outer*inner)
-		kernel.SumInts(k.t, z, x, outer, n[i], inner)
+		kernel.SumInts(k.t, z, x, kernel.Axis{Outer: outer, N: n[i], Inner: inner})
 		x = z
 	}
 	copy(elements[T](k.out[0]), x)
@@ -186,7 +180,7 @@ func crossEntropyOf[T kernel.Float](k *call) error {
 	defer done()
 	loss, doneLoss := scratch[T](k.c)(rows)
 	defer doneLoss()
-	kernel.LogSoftmax(k.t, logp, elements[T](x), rows, classes, 1)
+	kernel.LogSoftmax(k.t, logp, elements[T](x), kernel.Axis{Outer: rows, N: classes, Inner: 1})
 	for r := range rows {
 		row := logp[r*classes:][:classes]
 		loss[r] = -row[at(r)]
@@ -211,7 +205,7 @@ func crossEntropyGradOf[T kernel.Float](k *call) error {
 	}
 	at := reader(k.in[1])
 	z := elements[T](k.out[0])
-	kernel.Softmax(k.t, z, elements[T](x), rows, classes, 1)
+	kernel.Softmax(k.t, z, elements[T](x), kernel.Axis{Outer: rows, N: classes, Inner: 1})
 	scale := elements[T](k.in[2])[0] / T(rows)
 	label, others := T(smoothing-1), T(smoothing/float64(classes))
 	sub, mul := kernel.Sub[T](), kernel.Mul[T]()

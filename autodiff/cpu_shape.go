@@ -41,12 +41,11 @@ func sliceAddInPlace[T kernel.Float](k *call) error {
 }
 
 func catOf[T kernel.Bits](k *call) error {
-	_, total, inner := split(k.out[0].shape, k.at.Axis)
-	at := 0
+	at, total := 0, int(k.out[0].shape[k.at.Axis])
 	for _, x := range k.in {
-		outer, n, _ := split(x.shape, k.at.Axis)
-		kernel.Cat(elements[T](k.out[0]), elements[T](x), outer, n, inner, at, total)
-		at += n
+		a := x.along(k.at.Axis)
+		kernel.Cat(elements[T](k.out[0]), elements[T](x), a, at, total)
+		at += a.N
 	}
 	return nil
 }
@@ -81,71 +80,57 @@ func notAnIndex(at int, index int64, n int) error {
 	return fmt.Errorf("index %d is %d; want 0 to %d", at, index, n-1)
 }
 
-func gatherOf[T kernel.Bits](k *call) error {
-	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if err := checkIndices(k.in[1], n); err != nil {
+// byIndex calls the loop for the type of an operation's indices along its axis, once these are checked.
+func byIndex(k *call, i32 func(k *call, idx []int32, a kernel.Axis), i64 func(k *call, idx []int64, a kernel.Axis)) error {
+	a := k.in[0].along(k.at.Axis)
+	if err := checkIndices(k.in[1], a.N); err != nil {
 		return err
 	}
-	m := int(k.in[1].shape[k.at.Axis])
-	z, x := elements[T](k.out[0]), elements[T](k.in[0])
 	if k.in[1].dtype == tensor.I32 {
-		kernel.Gather(k.t, z, x, elements[int32](k.in[1]), outer, n, m, inner)
+		i32(k, elements[int32](k.in[1]), a)
 	} else {
-		kernel.Gather(k.t, z, x, elements[int64](k.in[1]), outer, n, m, inner)
+		i64(k, elements[int64](k.in[1]), a)
 	}
 	return nil
+}
+
+func gatherOf[T kernel.Bits](k *call) error {
+	return byIndex(k, gatherBy[T, int32], gatherBy[T, int64])
+}
+
+func gatherBy[T kernel.Bits, I kernel.Integer](k *call, idx []I, a kernel.Axis) {
+	kernel.Gather(k.t, elements[T](k.out[0]), elements[T](k.in[0]), idx, a, int(k.in[1].shape[k.at.Axis]))
+}
+
+func selectOf[T kernel.Bits](k *call) error {
+	return byIndex(k, selectBy[T, int32], selectBy[T, int64])
+}
+
+func selectBy[T kernel.Bits, I kernel.Integer](k *call, idx []I, a kernel.Axis) {
+	kernel.Select(k.t, elements[T](k.out[0]), elements[T](k.in[0]), idx, a)
+}
+
+func selectAddOf[T kernel.Float](k *call) error {
+	return byIndex(k, selectAddBy[T, int32], selectAddBy[T, int64])
+}
+
+func selectAddBy[T kernel.Float, I kernel.Integer](k *call, idx []I, a kernel.Axis) {
+	kernel.ScatterAdd(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[2]), idx, a)
 }
 
 func scatterAdd[T kernel.Float](k *call) error {
-	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if err := checkIndices(k.in[1], n); err != nil {
-		return err
-	}
-	if k.in[1].dtype == tensor.I32 {
-		scatterAddBy[T](k, elements[int32](k.in[1]), outer, n, inner)
-	} else {
-		scatterAddBy[T](k, elements[int64](k.in[1]), outer, n, inner)
-	}
-	return nil
+	return byIndex(k, scatterAddBy[T, int32], scatterAddBy[T, int64])
 }
 
 // scatterAddBy takes elements that do not lie along the last dimension one by one.
-func scatterAddBy[T kernel.Float, I kernel.Integer](k *call, idx []I, outer, n, inner int) {
+func scatterAddBy[T kernel.Float, I kernel.Integer](k *call, idx []I, a kernel.Axis) {
 	z, x, y := elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[2])
-	if inner == 1 {
-		kernel.ScatterAdd(k.t, z, x, y, idx, outer, n, 1)
+	if a.Inner == 1 {
+		kernel.ScatterAdd(k.t, z, x, y, idx, a)
 		return
 	}
 	dst, done := scratch[int64](k.c)(len(idx))
 	defer done()
-	kernel.FlatIndex(k.t, dst, idx, inner)
-	kernel.ScatterAdd(k.t, z, x, y, dst, outer, n*inner, 1)
-}
-
-func selectOf[T kernel.Bits](k *call) error {
-	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if err := checkIndices(k.in[1], n); err != nil {
-		return err
-	}
-	z, x := elements[T](k.out[0]), elements[T](k.in[0])
-	if k.in[1].dtype == tensor.I32 {
-		kernel.Select(k.t, z, x, elements[int32](k.in[1]), outer, n, inner)
-	} else {
-		kernel.Select(k.t, z, x, elements[int64](k.in[1]), outer, n, inner)
-	}
-	return nil
-}
-
-func selectAddOf[T kernel.Float](k *call) error {
-	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if err := checkIndices(k.in[1], n); err != nil {
-		return err
-	}
-	z, x, y := elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[2])
-	if k.in[1].dtype == tensor.I32 {
-		kernel.ScatterAdd(k.t, z, x, y, elements[int32](k.in[1]), outer, n, inner)
-	} else {
-		kernel.ScatterAdd(k.t, z, x, y, elements[int64](k.in[1]), outer, n, inner)
-	}
-	return nil
+	kernel.FlatIndex(k.t, dst, idx, a.Inner)
+	kernel.ScatterAdd(k.t, z, x, y, dst, kernel.Axis{Outer: a.Outer, N: a.N * a.Inner, Inner: 1})
 }

@@ -61,15 +61,15 @@ func (e *engine) FromView(v tensor.View) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.wrap(inner, nil), nil
+	return e.wrap(inner), nil
 }
 
-// wrap makes a variable of a float tensor. Others stay the inner backend's own.
-func (e *engine) wrap(inner Value, n *node) Value {
-	if inner == nil || n == nil && !inner.DType().IsFloat() {
+// wrap makes an untracked variable of a float tensor. Others stay the inner backend's own.
+func (e *engine) wrap(inner Value) Value {
+	if inner == nil || !inner.DType().IsFloat() {
 		return inner
 	}
-	return &variable{e: e, info: infoOf(inner), value: inner, node: n}
+	return &variable{e: e, info: infoOf(inner), value: inner}
 }
 
 // hold returns the inner backend's tensor, which stays where it is until
@@ -149,7 +149,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 	first := out.first()
 	if !tracked || rules[op].constant || first < 0 || !ops[op].carries(out[first].DType()) {
 		for i, v := range out {
-			out[i] = e.wrap(v, nil)
+			out[i] = e.wrap(v)
 		}
 		return out, nil
 	}
@@ -285,5 +285,5 @@ func (e *engine) constant(v Value) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.wrap(inner, nil), nil
+	return e.wrap(inner), nil
 }

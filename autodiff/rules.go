@@ -210,3 +210,40 @@ var rules = [opCount]rule{
 	OpArgMin:        {constant: true},
 	OpChooseQParams: {constant: true},
 }
+
+// powBase is y * x^(y-1), and 0 where y is 0, at x = 0 too. There the factor is finite,
+// so that second derivatives are not 0 times an infinity.
+func powBase(c *ctx) dyn {
+	x, y := c.in(0), c.in(1)
+	constant := y.Equal(dyn{y.scalar(0)})
+	return c.g.Mul(y).Mul(x.Pow(y.SubScalar(1).MaskFill(constant, 0))).MaskFill(constant, 0)
+}
+
+// powExponent is x^y * log(x), and 0 where 0 has a power that is not negative: there,
+// as in powBase, with a finite factor.
+func powExponent(c *ctx) dyn {
+	x, y := c.in(0), c.in(1)
+	stays := x.Equal(dyn{x.scalar(0)}).And(y.GreaterEqual(dyn{y.scalar(0)}))
+	return c.g.Mul(c.out()).Mul(x.MaskFill(stays, 1).Log()).MaskFill(stays, 0)
+}
+
+func permuteBack(c *ctx) dyn {
+	axes := make([]int, len(c.at.Axes))
+	for i, a := range c.at.Axes {
+		axes[a] = i
+	}
+	return c.g.Permute(axes...)
+}
+
+func uncat(c *ctx) []dyn {
+	grads := make([]dyn, len(c.n.in))
+	at := 0
+	for i := range grads {
+		n := int(c.shape(i)[c.at.Axis])
+		if c.wants(i) {
+			grads[i] = c.g.Slice(c.at.Axis, at, at+n)
+		}
+		at += n
+	}
+	return grads
+}

@@ -57,7 +57,7 @@ func (c *testCase) second(t *testing.T, cpu *CPU, s, higher Strategy, points [][
 	x := c.tracked(t, below, points)
 	var top []dyn
 	for _, xi := range x {
-		v, err := above.leafVar(above.wrap(xi.v, nil))
+		v, err := above.leafVar(above.wrap(xi.v))
 		require.NoError(t, err)
 		top = append(top, dyn{Tensor[Backend]{be: above, v: v}})
 	}

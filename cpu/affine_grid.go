@@ -110,7 +110,7 @@ func affineGridBackwardGo[C Compute](r *AffineRun, to []C) {
 }
 
 func affineSum[C Compute](r *AffineRun, row, column int) C {
-	lanes := LanesOf[C](r.Scratch, 0)
+	lanes := lanesOf[C](r.Scratch, 0)
 	clear(lanes[:])
 	for pos := r.Start; pos < r.Stop; {
 		p := r.piece(pos, r.Stop)
@@ -126,8 +126,8 @@ func affineSum[C Compute](r *AffineRun, row, column int) C {
 				dy[i] *= base[column]
 			}
 		}
-		AddStripe(lanes, pos-r.Start, dy)
+		addStripe(lanes, pos-r.Start, dy)
 		pos += int64(p.n)
 	}
-	return FoldLanes(lanes)
+	return foldLanes(lanes)
 }

@@ -14,13 +14,6 @@ import (
 // first cache.
 const affineChunk = 8 * Lanes
 
-// Numbers of scratch blocks, of which the pieces' come first.
-const (
-	affineBuffer  = 8
-	affinePattern = affineBuffer + 3*affineChunk/Block
-	affineLanes   = affinePattern + 1
-)
-
 // patternElements are those of a column of theta, repeated.
 const patternElements = 48
 

@@ -40,7 +40,7 @@ func (c Columns[C]) Row(number int) (sums [2]Span) {
 	return sums
 }
 
-// Fold sums the rows by halves into the first: what FoldLanes does, for all
+// Fold sums the rows by halves into the first: what foldLanes does, for all
 // groups at once. Only the given number of rows are in use; the others, which
 // count as +0, are not read.
 func (c Columns[C]) Fold(rows int) {

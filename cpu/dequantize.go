@@ -34,6 +34,3 @@ func lessZero[C Compute](scratch *Scratch, from Span, q, z []C) []C {
 	}
 	return q
 }
-
-// lessZeroBlock is the scratch block behind those of forBlocks.
-const lessZeroBlock = 7

@@ -1,7 +1,5 @@
 package cpu
 
-import "unsafe"
-
 // Args are the operands of one run of an elementwise kernel. Which operand
 // stands where is said by the kernel's table of rows.
 type Args struct {
@@ -10,7 +8,7 @@ type Args struct {
 	Lo, Hi  float64 // quant_min, quant_max
 	Attrs   Attrs
 	Scratch *Scratch // of the calling worker
-	// Ready says that scale and zero point are as LoadParams makes them: present,
+	// Ready says that scale and zero point are as loadParams makes them: present,
 	// in the compute type, one for each element one after the other or one for all.
 	Ready bool
 	// Stream asks for stores around the caches: the output does not fit them.
@@ -59,53 +57,6 @@ func (a *Args) At(i int64) Args {
 // Elementwise is a kernel that maps n elements of its inputs to n elements of
 // its outputs, each on its own.
 type Elementwise func(n int, a *Args)
-
-// scratchBlocks is how many numbered blocks there are; who uses which is said where
-// they are used. The grid's gradient uses most (transposedBlocks).
-const scratchBlocks = 194
-
-// Scratch is a worker's private memory, so that running never allocates.
-type Scratch struct {
-	blocks     [scratchBlocks][Block]float64
-	ints       [2 * pixelBlocks][Block]int64
-	lanes      [weightTreeRows][Lanes + laneSlack]float64
-	tree32     [weightTreeRows]Tree[float32]
-	tree64     [weightTreeRows]Tree[float64]
-	operands32 operands[float32]
-	operands64 operands[float64]
-	Tile       ParamTile
-	columns    [2][Lanes*MaxColumns + columnSlack]float64
-	// Of generated kernels.
-	params [2][paramBlock]float64
-	zeros  [paramBlock]float64 // an absent data input
-	unused [paramBlock]float64 // an absent output
-
-	short   GridBlock
-	runs    runParams
-	quick   quickMemory
-	groups  [MaxGroupRuns][2][Lanes]float64
-	weights weightScratch
-	part    struct {
-		memory [5][partSize * 8]byte
-		call   kernelCall
-	}
-}
-
-// BlockOf returns the first n elements of the scratch block with a number.
-func BlockOf[C Compute](s *Scratch, number, n int) []C {
-	return unsafe.Slice((*C)(unsafe.Pointer(&s.blocks[number])), n)
-}
-
-// Ints returns the first n elements of the integer block with a number.
-func (s *Scratch) Ints(number, n int) []int64 { return s.ints[number][:n] }
-
-// ofCompute returns the one of two pointers that belongs to C.
-func ofCompute[C Compute, F any](f32, f64 any) *F {
-	if unsafe.Sizeof(C(0)) == 8 {
-		return f64.(*F)
-	}
-	return f32.(*F)
-}
 
 // operands are one block of every operand in the compute type.
 type operands[C Compute] struct {

@@ -103,13 +103,6 @@ func cubicTap(tap int) [3]int {
 // mostCubic is the most sums over taps at a time: of volumes' second derivatives.
 const mostCubic = 6
 
-// cubicSumBlocks are the scratch blocks of cubicSums: of pixels, of sums of rows
-// and, of volumes, of planes, which lie in parts of blocks.
-const cubicSumBlocks = tapBlocks + 2
-
-// There is room for them: a negative number would not compile.
-const _ = uint(sumBlocks - cubicSumBlocks - 4 - (mostCubic+3)/4)
-
 // cubicSums sums a channel's pixels times weights, which for each sum are
 // differentiated so often along each axis: over each row of taps, then over the
 // rows of a plane, then over planes.

@@ -48,9 +48,3 @@ func addCubic[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *Gri
 	}
 	addTaps(k, g, s, b, pixels, weights, 1<<(2*b.Dims), pitch)
 }
-
-// cubicProducts is the scratch block of the taps' weights, behind their pixels.
-const cubicProducts = (maxTaps*(Block/cubicTaps+cellPitch-Block)*4 + Block*8 - 1) / (Block * 8)
-
-// There is room for both below the rows of upstream gradients.
-const _ = uint(tapBlocks - cubicProducts - (maxTaps*(Block/cubicTaps+cellPitch-Block)*8+Block*8-1)/(Block*8))

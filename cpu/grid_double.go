@@ -36,20 +36,6 @@ func doubleScatterGo[C Compute]() GridScatterKernel[C] {
 	return k
 }
 
-// The scratch blocks, behind those of sums.
-const (
-	secondBlocks = sumBlocks + 12*(levels+1)
-	shiftBlocks  = secondBlocks + 3 // q
-	slopeBlocks  = shiftBlocks + 3  // by the grid
-	resultBlock  = slopeBlocks + 3
-	onesBlock    = resultBlock + 1
-	slopeBlock   = onesBlock + 1
-	bendBlocks   = slopeBlock + 1
-)
-
-// There is room for them: a negative number would not compile.
-const _ = uint(len(Scratch{}.blocks) - bendBlocks - 2*cubicTaps)
-
 // shifts loads the coordinates' tangents v, and multiplies them by the
 // coordinates' derivatives: q, +0 where there is none.
 func shifts[C Compute](b *GridBlock, t *taps[C]) (v, q [3][]C) {

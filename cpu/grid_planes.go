@@ -75,17 +75,6 @@ type gridCells [gridPlanes][cellPitch]uint32
 // far apart compete for the same lines of a cache.
 const cellPitch = Block + 16
 
-// Blocks of a Scratch, by number, that hold cells and a group's terms.
-const (
-	cellBlocks = 60
-	termBlocks = cellBlocks + (gridPlanes*cellPitch*4+Block*8-1)/(Block*8)
-	// 256 positions of 16 channels: upstream gradients.
-	transposedBlocks = termBlocks + 6
-)
-
-// There is room for them: a negative number would not compile.
-const _ = uint(len(Scratch{}.blocks) - transposedBlocks - tile)
-
 func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
 
 func (c *gridCells) floats(plane int) *[Block]float32 {

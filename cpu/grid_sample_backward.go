@@ -84,13 +84,8 @@ type groupSums[C Compute] struct {
 	n     int
 }
 
-const (
-	// levels is the depth of the fold of 16 channels, the terms included.
-	levels = 5
-	// sumBlocks is the first scratch block of the sums: behind the result, the
-	// upstream gradient and the pixels of 8 taps, or what cubicSums needs.
-	sumBlocks = tapBlocks + 10
-)
+// levels is the depth of the fold of 16 channels, the terms included.
+const levels = 5
 
 func (g *groupSums[C]) block(axis, i, level int) []C {
 	return BlockOf[C](g.b.Scratch, sumBlocks+(axis*4+i)*(levels+1)+level, g.n)

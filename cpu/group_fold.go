@@ -61,6 +61,3 @@ func extremesOfGroups[C Compute](s *Scratch, x Span, n int, to [2][]C) {
 		to[0][g], to[1][g] = lo, hi
 	}
 }
-
-// groupBlock is a scratch's block behind those that results are in.
-const groupBlock = 3

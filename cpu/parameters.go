@@ -71,9 +71,9 @@ func param[C Compute](a *Args, k, number, at, n, limit int) (p unsafe.Pointer, e
 	return p, each, limit
 }
 
-// LoadParams fills v with scales or zero points as kernels want them: the latter are
+// loadParams fills v with scales or zero points as kernels want them: the latter are
 // codes, from lo to hi.
-func LoadParams[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
+func loadParams[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
 	Load(v, s)
 	if zeroPoints && s.P != nil && s.DType.IsFloat() {
 		for i, z := range v {
@@ -82,10 +82,10 @@ func LoadParams[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
 	}
 }
 
-// paramKernel is LoadParams of n parameters that lie one after the other, as one does.
+// paramKernel is loadParams of n parameters that lie one after the other, as one does.
 type paramKernel func(to *float32, from *byte, n int, lo, hi float32)
 
-// loadByKernel is LoadParams, by a kernel where there is one.
+// loadByKernel is loadParams, by a kernel where there is one.
 func loadByKernel[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
 	kernels := &scaleKernels
 	if zeroPoints {
@@ -95,5 +95,5 @@ func loadByKernel[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
 		kernels[s.DType](&to[0], (*byte)(s.P), len(to), float32(lo), float32(hi))
 		return
 	}
-	LoadParams(v, s, zeroPoints, lo, hi)
+	loadParams(v, s, zeroPoints, lo, hi)
 }

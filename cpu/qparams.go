@@ -9,7 +9,7 @@ var MinMax = stripedRows(minMaxKernels, 1,
 	byCompute[Striped](minMaxGo[float32], minMaxGo[float64]))
 
 func minMaxGo[C Compute](n int, _ int64, a *Args) {
-	lo, hi := LanesOf[C](a.Scratch, 0)[:1], LanesOf[C](a.Scratch, 1)[:1]
+	lo, hi := lanesOf[C](a.Scratch, 0)[:1], lanesOf[C](a.Scratch, 1)[:1]
 	if a.Wide {
 		lo, hi = unsafe.Slice((*C)(a.Sums[0].P), n), unsafe.Slice((*C)(a.Sums[1].P), n)
 	}

@@ -48,7 +48,7 @@ func rowNorm[C Compute](row Span, n int64, p float64, s *Scratch) C {
 	if p < 0 {
 		extreme, far = smaller[C], C(math.Inf(1))
 	}
-	lanes, tree := LanesOf[C](s, 0), TreeOf[C](s, 0)
+	lanes, tree := lanesOf[C](s, 0), TreeOf[C](s, 0)
 	for start := int64(0); start < n; start += StripeBlock {
 		clear(lanes[:])
 		stop := min(n, start+StripeBlock)
@@ -60,9 +60,9 @@ func rowNorm[C Compute](row Span, n int64, p float64, s *Scratch) C {
 				far = extreme(far, a)
 				x[i] = normTerm(a, p)
 			}
-			AddStripe(lanes, at-start, x)
+			addStripe(lanes, at-start, x)
 		}
-		tree.Push(FoldLanes(lanes))
+		tree.Push(foldLanes(lanes))
 	}
 	if math.IsInf(p, 0) {
 		return far

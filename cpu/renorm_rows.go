@@ -50,7 +50,7 @@ func renormBy[C Compute](isa ISA, t Types, fold []Row[Fold[C]]) (RowRenorm, bool
 }
 
 func kernelNorm[C Compute](k *normKernel, row Span, n int64, p float64, fold Fold[C], s *Scratch) C {
-	lanes, tree, terms, size := LanesOf[C](s, 0), TreeOf[C](s, 0), k.terms(p), row.Stride
+	lanes, tree, terms, size := lanesOf[C](s, 0), TreeOf[C](s, 0), k.terms(p), row.Stride
 	inf := math.IsInf(p, 1)
 	clear(lanes[:])
 	for start := int64(0); start < n; start += StripeBlock {

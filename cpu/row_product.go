@@ -19,14 +19,14 @@ var RowProducts = pairRows(byCompute(rowProductsGo[float32], rowProductsGo[float
 type rowProducts = func(p *RowPairs, out Span)
 
 func rowProductsGo[C Compute](p *RowPairs, out Span) {
-	lanes := LanesOf[C](p.Scratch, 0)
+	lanes := lanesOf[C](p.Scratch, 0)
 	for i, row := range p.Xs {
 		tree := TreeOf[C](p.Scratch, 0)
 		x, y := p.X.Row(row, 0), p.Y.Row(p.Ys[i], 0)
 		for start := int64(0); start < p.N; start += StripeBlock {
 			clear(lanes[:])
 			addProducts(lanes, x.At(start), y.At(start), int(min(StripeBlock, p.N-start)), p.Scratch)
-			tree.Push(FoldLanes(lanes))
+			tree.Push(foldLanes(lanes))
 		}
 		sum := BlockOf[C](p.Scratch, 0, 1)
 		sum[0] = tree.Sum()
@@ -44,7 +44,7 @@ func addProducts[C Compute](lanes *[Lanes]C, x, y Span, n int, s *Scratch) {
 		for i := range a {
 			a[i] *= b[i]
 		}
-		AddStripe(lanes, int64(at), a)
+		addStripe(lanes, int64(at), a)
 	}
 }
 

@@ -68,15 +68,6 @@ type taps[C Compute] struct {
 
 const maxTaps = cubicTaps * cubicTaps * cubicTaps
 
-// scratch blocks that taps use; others start after them. In those that lie in
-// parts of blocks, 64 taps take as many as 16 do, three axes no more than two.
-const (
-	pixelBlocks = maxTaps * (Block / 4) / Block
-	axisBlocks  = pixelBlocks
-	cubicBlocks = axisBlocks + 3*3
-	tapBlocks   = cubicBlocks + 2*2*cubicTaps
-)
-
 // part returns n elements, part i of those that blocks from a first one on are
 // cut into: blocks of positions of the sampler.
 func part[C Compute](s *Scratch, g *Sampler, first, i, n int) []C {
@@ -101,7 +92,7 @@ func newTaps[C Compute](g *Sampler, n int, s *Scratch) taps[C] {
 		}
 	}
 	for i := range t.Count {
-		t.Pixel[i], t.Weight[i] = intPart(s, g, 0, i, n), part[C](s, g, 0, i, n)
+		t.Pixel[i], t.Weight[i] = intPart(s, g, 0, i, n), part[C](s, g, tapWeights, i, n)
 	}
 	for axis := range g.Dims {
 		t.S[axis] = BlockOf[C](s, axisBlocks+axis, n)

@@ -14,18 +14,18 @@ const (
 	laneSlack = 8
 )
 
-// LanesOf returns one of a scratch's sets of lanes.
-func LanesOf[C Compute](s *Scratch, number int) *[Lanes]C {
+// lanesOf returns one of a scratch's sets of lanes.
+func lanesOf[C Compute](s *Scratch, number int) *[Lanes]C {
 	return (*[Lanes]C)(unsafe.Pointer(&s.lanes[number]))
 }
 
 // BothLanes returns the sets of lanes that striped kernels add to.
 func BothLanes[C Compute](s *Scratch) [2]*[Lanes]C {
-	return [2]*[Lanes]C{LanesOf[C](s, 0), LanesOf[C](s, 1)}
+	return [2]*[Lanes]C{lanesOf[C](s, 0), lanesOf[C](s, 1)}
 }
 
-// AddStripe adds terms at consecutive positions, the first of which is pos.
-func AddStripe[C Compute](lanes *[Lanes]C, pos int64, terms []C) {
+// addStripe adds terms at consecutive positions, the first of which is pos.
+func addStripe[C Compute](lanes *[Lanes]C, pos int64, terms []C) {
 	for len(terms) > 0 {
 		l := int(pos % Lanes)
 		m := min(Lanes-l, len(terms))
@@ -40,7 +40,7 @@ func AddStripe[C Compute](lanes *[Lanes]C, pos int64, terms []C) {
 // the position of its first element.
 func addTerms[C Compute](a *Args, sum int, pos int64, at int, terms []C) {
 	if !a.Wide {
-		AddStripe(LanesOf[C](a.Scratch, sum), pos+int64(at), terms)
+		addStripe(lanesOf[C](a.Scratch, sum), pos+int64(at), terms)
 		return
 	}
 	sums := unsafe.Slice((*C)(a.Sums[sum].P), at+len(terms))[at:]
@@ -53,10 +53,10 @@ func addTerms[C Compute](a *Args, sum int, pos int64, at int, terms []C) {
 type Fold[C Compute] func(lanes *[Lanes]C) C
 
 // FoldRows is the table of the ways to do so.
-func FoldRows[C Compute]() []Row[Fold[C]] { return float32Before[Fold[C]](foldRows, FoldLanes) }
+func FoldRows[C Compute]() []Row[Fold[C]] { return float32Before[Fold[C]](foldRows, foldLanes) }
 
-// FoldLanes sums the lanes by halves: l with l+32, then l+16, ... 1.
-func FoldLanes[C Compute](lanes *[Lanes]C) C {
+// foldLanes sums the lanes by halves: l with l+32, then l+16, ... 1.
+func foldLanes[C Compute](lanes *[Lanes]C) C {
 	for h := Lanes / 2; h > 0; h /= 2 {
 		for l := range h {
 			lanes[l] += lanes[l+h]

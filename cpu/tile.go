@@ -17,7 +17,7 @@ const (
 )
 
 // ParamTile has scales and zero points for consecutive elements, one for each,
-// as LoadParams makes them. A parameter of several elements is loaded once and
+// as loadParams makes them. A parameter of several elements is loaded once and
 // repeated. So one call of a kernel takes many short groups.
 type ParamTile struct {
 	memory [2][tileSlack + TileSize + tileSlack + streamAlignment/8]float64
@@ -26,7 +26,7 @@ type ParamTile struct {
 
 // ParamKernels fill tiles.
 type ParamKernels struct {
-	// load is LoadParams of n parameters.
+	// load is loadParams of n parameters.
 	load func(v unsafe.Pointer, n int, s Span, zeroPoints bool, lo, hi float64)
 	// expand fills dst with each of count elements of src, run times. It may
 	// write tileSlack elements more.
@@ -39,7 +39,7 @@ var ParamRows = withDefinition(paramRows, byCompute(
 ))
 
 func loadGo[C Compute](v unsafe.Pointer, n int, s Span, zeroPoints bool, lo, hi float64) {
-	LoadParams(unsafe.Slice((*C)(v), n), s, zeroPoints, lo, hi)
+	loadParams(unsafe.Slice((*C)(v), n), s, zeroPoints, lo, hi)
 }
 
 func expandGo[C Compute](dst, src unsafe.Pointer, count, run int) {

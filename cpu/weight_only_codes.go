@@ -106,13 +106,9 @@ func (r *weightRun) weights(w []float32, n, k int64) {
 // groupUnit is of how many elements kernels take multiples.
 const groupUnit = 16
 
-// Scratch blocks of scales and zero points: groups may be single elements of a
+// mostScales is how many scales are loaded at a time, at most: groups may be single elements of a
 // tile, or 32 of a whole row.
-const (
-	mostScales  = max(TileSize, StripeBlock/sharedUnit) + 1
-	scaleBlocks = 10
-	zeroBlocks  = scaleBlocks + mostScales*4/(Block*8) + 1
-)
+const mostScales = max(TileSize, StripeBlock/sharedUnit) + 1
 
 // noZeros are the zero points of codes that have none.
 var noZeros [mostScales]float32

@@ -57,9 +57,6 @@ var WeightOnlyLinear = withDefinition(weightRows(), byCompute(
 // weightTreeRows is for how many rows of x a scratch has trees.
 const weightTreeRows = 16
 
-// weightBlocks are the scratch blocks of loadWeights: behind those of chunks.
-const weightBlocks = 100
-
 func weightOnlyLinear[C Compute](t *WeightTile) {
 	s := t.Scratch
 	bias, y := BlockOf[C](s, 0, 1), BlockOf[C](s, 1, 1)
@@ -72,7 +69,7 @@ func weightOnlyLinear[C Compute](t *WeightTile) {
 		for k := int64(0); k < t.K; k += StripeBlock {
 			sumBlock[C](t, n, k, min(k+StripeBlock, t.K))
 			for i := range t.M1 - t.M0 {
-				trees[i].Push(FoldLanes(LanesOf[C](s, int(i))))
+				trees[i].Push(foldLanes(lanesOf[C](s, int(i))))
 			}
 		}
 		for m := t.M0; m < t.M1; m++ {
@@ -90,7 +87,7 @@ func weightOnlyLinear[C Compute](t *WeightTile) {
 func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 	s := t.Scratch
 	for i := range t.M1 - t.M0 {
-		clear(LanesOf[C](s, int(i))[:])
+		clear(lanesOf[C](s, int(i))[:])
 	}
 	for k := begin; k < end; k += Block {
 		size := int(min(Block, end-k))
@@ -101,7 +98,7 @@ func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 			for i := range x {
 				x[i] *= w[i]
 			}
-			AddStripe(LanesOf[C](s, int(m-t.M0)), k-begin, x)
+			addStripe(lanesOf[C](s, int(m-t.M0)), k-begin, x)
 		}
 	}
 }

@@ -58,9 +58,9 @@ func buildAffine(pl *plan) error {
 	g := affineOf(p, "grid")
 	parts := ceilDiv(g.positions(), affinePart)
 	part := func(c *call, w *worker, number int64) {
-		theta, image := &c.args[0], number/parts
+		theta, grid, image := &c.args[0], &c.args[1], number/parts
 		size := theta.DType.Size()
-		kernel(g.run(w, &c.args[1], image, number%parts*affinePart, affinePart), cpu.Rows{
+		kernel(g.run(w, grid, image, number%parts*affinePart, affinePart), cpu.Rows{
 			Span:      cpu.Span{P: unsafe.Add(theta.Data, image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},
 			RowStride: theta.Stride(1) * size,
 		})

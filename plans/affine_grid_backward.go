@@ -53,7 +53,8 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 	pl.workspace = roundUp(sums*blocks*int64(unsafe.Sizeof(C(0))), WorkspaceAlignment)
 	results := func(c *call) []C { return valuesIn[C](c.workspace, sums*blocks) }
 	part := func(c *call, w *worker, number int64) {
-		kernel(g.run(w, &c.args[0], number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
+		gradGrid := &c.args[0]
+		kernel(g.run(w, gradGrid, number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
 	}
 	join := func(c *call, w *worker, sum int64) {
 		tree := cpu.TreeOf[C](&w.scratch, 0)
@@ -63,8 +64,8 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 		}
 		v := cpu.BlockOf[C](&w.scratch, 0, 1)
 		v[0] = tree.Sum()
-		theta := &c.args[1]
-		cpu.Store(cpu.Span{P: unsafe.Add(theta.Data, elementOffset(theta, sum)*theta.DType.Size()), DType: theta.DType}, v)
+		gradTheta := &c.args[1]
+		cpu.Store(cpu.Span{P: unsafe.Add(gradTheta.Data, elementOffset(gradTheta, sum)*gradTheta.DType.Size()), DType: gradTheta.DType}, v)
 	}
 	pl.run = func(c *call) error {
 		c.parallel(g.batch*blocks, g.cost(), part)

@@ -64,7 +64,7 @@ func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 	c.hasCopies = true
 	m.reserve(l.count(), size)
 	if rows := cpu.Allowed(); m.copier.size != size || m.rows != rows {
-		m.copier, m.rows = newCopier(v.DType), rows
+		m.copier, m.rows = newCopier(v.DType, false), rows
 	}
 	c.compacting = m
 	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)
@@ -102,5 +102,5 @@ func compactJob(c *call, w *worker, number int64) {
 	cur.shift[0] = 0
 	begin := number * jobSize
 	n := min(jobSize, m.count-begin)
-	m.copier.piece(&m.from, cur, begin, n, unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.memory)), begin*m.copier.size), false)
+	m.copier.piece(&m.from, cur, begin, n, unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.memory)), begin*m.copier.size))
 }

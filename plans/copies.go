@@ -44,25 +44,26 @@ func (l *layout) apart(k int, size int64) bool {
 	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
 }
 
-// copier copies elements of one size.
+// copier copies elements of one size between an operand and memory of our own: an output goes back there.
 type copier struct {
 	size      int64
+	back      bool
 	transpose cpu.Transpose
 	strided   cpu.StridedCopy
 }
 
-func newCopier(d tensor.DType) copier {
+func newCopier(d tensor.DType, back bool) copier {
 	t := cpu.Types{In: cpu.InTypes{d}}
-	return copier{d.Size(), pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
+	return copier{d.Size(), back, pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
 }
 
-// piece copies n points of a layout of one operand, from a number on, or back: as many whole rows as
+// piece copies n points of a layout of one operand, from a number on: as many whole rows as
 // follow one another at once. The cursor's shift says where the first lies.
-func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
+func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer) {
 	inner := l.dims - 1
 	if inner == 0 {
 		l.seek(cur, begin, 1)
-		p.run(own, cur.at[0], l.stride[0][0], n, back)
+		p.run(own, cur.at[0], l.stride[0][0], n)
 		return
 	}
 	outer, row := joinedRows(l)
@@ -71,11 +72,11 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 		rows, mine := min((n-done)/row, l.size[outer]-cur.index[outer]), unsafe.Add(own, done*p.size)
 		if (begin+done)%row > 0 || rows == 0 { // a part of a row
 			m := min(l.size[inner]-cur.index[inner], n-done)
-			p.run(mine, cur.at[0], l.stride[0][inner], m, back)
+			p.run(mine, cur.at[0], l.stride[0][inner], m)
 			done += m
 			continue
 		}
-		p.wholeRows(l, outer, row, rows, mine, cur.at[0], back)
+		p.wholeRows(l, outer, row, rows, mine, cur.at[0])
 		done += rows * row
 	}
 }
@@ -92,23 +93,23 @@ func joinedRows(l *layout) (outer int, row int64) {
 	return outer, row
 }
 
-// wholeRows copies rows, or back: they are transposed where they lie side by side, and so short ones, or such whose
+// wholeRows copies rows: they are transposed where they lie side by side, and so short ones, or such whose
 // elements are farther from each other than rows, are copied column by column.
-func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer, back bool) {
+func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer) {
 	inner := l.dims - 1
 	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
 	switch sideBySide := apart == p.size && step != p.size && row == line; {
-	case sideBySide && back:
+	case sideBySide && p.back:
 		p.transpose(theirs, step, own, row*p.size, rows, row)
 	case sideBySide:
 		p.transpose(own, row*p.size, theirs, step, row, rows)
 	case line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
 		for c := range row {
-			p.column(unsafe.Add(own, c*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, c)), apart, rows, back)
+			p.column(unsafe.Add(own, c*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, c)), apart, rows)
 		}
 	default:
 		for r := range rows {
-			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row, back)
+			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row)
 		}
 	}
 }
@@ -122,14 +123,14 @@ func (l *layout) offsetWithin(outer int, number int64) (offset int64) {
 	return offset
 }
 
-// run copies n elements that lie a step apart, or back.
-func (p *copier) run(own, theirs unsafe.Pointer, step, n int64, back bool) {
+// run copies n elements that lie a step apart.
+func (p *copier) run(own, theirs unsafe.Pointer, step, n int64) {
 	to, from := own, theirs
-	if back {
+	if p.back {
 		to, from = theirs, own
 	}
 	switch {
-	case step == 0 && !back: // one number, expanded
+	case step == 0 && !p.back: // one number, expanded
 		numbers := unsafe.Slice((*byte)(to), n*p.size)
 		for done := copy(numbers, unsafe.Slice((*byte)(from), p.size)); done < len(numbers); done *= 2 {
 			copy(numbers[done:], numbers[:done])
@@ -137,13 +138,13 @@ func (p *copier) run(own, theirs unsafe.Pointer, step, n int64, back bool) {
 	case step == p.size:
 		copy(unsafe.Slice((*byte)(to), n*p.size), unsafe.Slice((*byte)(from), n*p.size))
 	default:
-		p.column(own, p.size, theirs, step, n, back)
+		p.column(own, p.size, theirs, step, n)
 	}
 }
 
-// column copies n elements from where they lie theirStep apart to where they lie ownStep apart, or back.
-func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, n int64, back bool) {
-	if back {
+// column copies n elements that lie theirStep apart, and ownStep in our memory.
+func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, n int64) {
+	if p.back {
 		p.strided(theirs, theirStep, own, ownStep, n)
 	} else {
 		p.strided(own, ownStep, theirs, theirStep, n)
@@ -218,13 +219,13 @@ func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin
 	f.copyPiece(c, w, begin, n, 0, true)
 }
 
-// copyPiece copies n elements from a number on, to or from a worker's memory from the element at on.
+// copyPiece copies n elements from a number on, to a worker's memory from the element at on or, of outputs, back from there.
 func (f *groupedPlan) copyPiece(c *call, w *worker, begin, n, at int64, back bool) {
-	for i, k := range copiedOperands {
-		if from := &c.sources[i]; from.dims > 0 && back == (k == firstOutput) {
+	for i := range copiedOperands {
+		if from := &c.sources[i]; from.dims > 0 && f.copier[i].back == back {
 			w.cursors[ofCopies].shift[0] = 0
 			own := unsafe.Add(w.copied.of(i), at*f.copier[i].size)
-			f.copier[i].piece(from, &w.cursors[ofCopies], begin, n, own, back)
+			f.copier[i].piece(from, &w.cursors[ofCopies], begin, n, own)
 		}
 	}
 }

@@ -72,7 +72,8 @@ type rowLookup struct {
 }
 
 func (e *rowLookup) run(c *call) error {
-	n, columns := c.args[1].NumElements(), c.args[0].Shape[1]
+	weight, indices := &c.args[0], &c.args[1]
+	n, columns := indices.NumElements(), weight.Shape[1]
 	c.parallel(ceilDiv(n, rowsPerJob(columns)), n*columns, e.job)
 	return nil
 }
@@ -104,7 +105,8 @@ func rowCheck() func(c *call) error {
 }
 
 func checkRows(c *call, search cpu.IndexSearch) error {
-	indices, rows, at := &c.args[1], c.args[0].Shape[0], int64(-1)
+	weight, indices := &c.args[0], &c.args[1]
+	rows, at := weight.Shape[0], int64(-1)
 	switch {
 	case !indices.IsContiguous():
 		for i := int64(0); i < indices.NumElements() && at < 0; i++ {
@@ -157,17 +159,17 @@ func rowAt(v *tensor.View, i int64) cpu.Span {
 // copyRows copies the rows of one job. Indices that were not checked may name
 // none: theirs are zeros.
 func (e *rowLookup) copyRows(c *call, w *worker, number int64) {
-	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
+	weight, indices, y := &c.args[0], &c.args[1], &c.args[2]
 	d, per := weight.Shape[1], rowsPerJob(weight.Shape[1])
 	r := &w.ownArgs().copies
 	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: e.stream}
-	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {
+	for at, end := number*per, min((number+1)*per, indices.NumElements()); at < end; {
 		var rows []int64
-		if isList(index) {
-			rows = tensor.Slice[int64](*index)[at:end]
+		if isList(indices) {
+			rows = tensor.Slice[int64](*indices)[at:end]
 		} else {
 			rows = w.scratch.Ints(0, int(min(cpu.Block, end-at)))
-			readManyIndices(rows, index, at)
+			readManyIndices(rows, indices, at)
 		}
 		from := 0 // where the rows begin that are not copied yet
 		for i := 0; i < len(rows) && !e.strict; i++ {

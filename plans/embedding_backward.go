@@ -72,18 +72,19 @@ type embeddingSum struct {
 }
 
 func (e *embeddingSum) run(c *call) error {
-	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[2]}
-	c.sortByRow(&sums, e.padding, e.few)
+	gradOutput, indices, gradWeight := &c.args[0], &c.args[1], &c.args[2]
+	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(gradOutput), out: gradWeight}
+	c.sortByRow(&sums, indices, e.padding, e.few)
 	c.sumRows(&sums)
 	return nil
 }
 
-// sortByRow lists the positions of indices by the row they name, ascending
+// sortByRow lists the positions of indices by the row of sums.out that they name, ascending
 // within a row: those of the row numbered r are order[start[r]:start[r+1]]. Indices
 // that name no row, or the padding row, are left out.
-func (c *call) sortByRow(sums *rowSums, padding int64, few bool) {
-	n, memory := c.args[1].NumElements(), words(c.workspace)
-	b := newBags(&c.args[1], new(tensor.View), 0, n, c.args[2].Shape[0], padding)
+func (c *call) sortByRow(sums *rowSums, indices *tensor.View, padding int64, few bool) {
+	n, memory := indices.NumElements(), words(c.workspace)
+	b := newBags(indices, new(tensor.View), 0, n, sums.out.Shape[0], padding)
 	b.takeLists(sums, &memory, few)
 	b.countRows(sums, n)
 	start, order := sums.start, sums.order

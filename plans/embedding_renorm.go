@@ -70,15 +70,15 @@ type renorm struct {
 
 // run marks the rows that are named, of which each is scaled once.
 func (e *renorm) run(c *call) error {
-	weight, index := &c.args[0], &c.args[1]
+	weight, indices := &c.args[0], &c.args[1]
 	named := c.workspace[:weight.Shape[0]]
 	clear(named)
-	for i := range index.NumElements() {
-		if r := indexAt(index, i); r >= 0 && r < weight.Shape[0] {
+	for i := range indices.NumElements() {
+		if r := indexAt(indices, i); r >= 0 && r < weight.Shape[0] {
 			named[r] = 1
 		}
 	}
-	c.parallel(ceilDiv(weight.Shape[0], e.perJob), index.NumElements()*weight.Shape[1], e.job)
+	c.parallel(ceilDiv(weight.Shape[0], e.perJob), indices.NumElements()*weight.Shape[1], e.job)
 	return nil
 }
 

@@ -80,19 +80,19 @@ func (f *groupedPlan) armGathered(c *call, w *worker, first, groups int64) *cpu.
 func (f *groupedPlan) copyMembers(c *call, w *worker, first, groups, at, n int64, back bool) {
 	g, l, cur := &c.groups, &c.members, w.members(c, first)
 	for i, k := range copiedOperands {
-		if c.sources[i].dims == 0 || back != (k == firstOutput) {
+		if c.sources[i].dims == 0 || f.copier[i].back != back {
 			continue
 		}
 		size, step := f.size[k], g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
 		if groups > 1 && step == size && l.apart(k, size) && l.size[l.dims-1] > shortRow {
-			f.copier[i].sideBySide(l, cur, k, at, n, groups, own, pitch, back)
+			f.copier[i].sideBySide(l, cur, k, at, n, groups, own, pitch)
 			continue
 		}
 		one := &w.cursors[ofCopies]
 		one.shift[0] = cur.shift[k]
 		for range groups {
-			f.copier[i].piece(&c.sources[i], one, at, n, own, back)
+			f.copier[i].piece(&c.sources[i], one, at, n, own)
 			one.shift[0] += step
 			own = unsafe.Add(own, pitch)
 		}
@@ -100,11 +100,11 @@ func (f *groupedPlan) copyMembers(c *call, w *worker, first, groups, at, n int64
 }
 
 // sideBySide copies the members of groups that lie next to each other.
-func (p *copier) sideBySide(l *layout, cur *cursor, k int, at, n, groups int64, own unsafe.Pointer, pitch int64, back bool) {
+func (p *copier) sideBySide(l *layout, cur *cursor, k int, at, n, groups int64, own unsafe.Pointer, pitch int64) {
 	step, done := l.stride[k][l.dims-1], int64(0)
 	l.walk(cur, at, at+n, kernelOperands, func(run int64) {
 		mine := unsafe.Add(own, done*p.size)
-		if back {
+		if p.back {
 			p.transpose(cur.at[k], step, mine, pitch, groups, run)
 		} else {
 			p.transpose(mine, pitch, cur.at[k], step, run, groups)

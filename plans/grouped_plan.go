@@ -79,7 +79,7 @@ func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 		f.args.Attrs.Symmetric, f.args.Attrs.Eps = p.bool("symmetric"), p.float("eps")
 	}
 	for i, k := range copiedOperands {
-		f.copier[i] = newCopier(dtype(k))
+		f.copier[i] = newCopier(dtype(k), k == firstOutput)
 	}
 	for k := range f.size {
 		f.size[k] = dtype(k).Size()

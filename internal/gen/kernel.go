@@ -233,62 +233,6 @@ func (k *kernel) one() memory {
 	return k.constant(uint32(0x3F800000))
 }
 
-// store writes a group to the data output, rounded once.
-func (k *kernel) store(v value) {
-	k.forStored(func(t *storage) { k.write(t, t.pack(k, v)) })
-}
-
-// storeExact is store for values that are elements of the output's type.
-func (k *kernel) storeExact(v value) {
-	k.forStored(func(t *storage) { k.write(t, t.exact(k, v)) })
-}
-
-// forStored is forType of the output. Whole codes of one size are stored alike.
-func (k *kernel) forStored(code func(t *storage)) {
-	if k.out.pack != nil {
-		code(k.out)
-	} else {
-		k.forType(k.out, code)
-	}
-}
-
-func (k *kernel) write(t *storage, packed []reg.Register) {
-	to := k.pointer("out", 0, t.size)
-	if k.tail != nil {
-		t.masked(k, packed, to)
-		return
-	}
-	k.storeEither(packed, to, func(around string) { k.jumpIf("stream", around) })
-}
-
-// storeEither stores registers one after the other, around the caches where a
-// jump is taken.
-func (k *kernel) storeEither(packed []reg.Register, to memory, jump func(around string)) {
-	around, done := k.newLabel("around"), k.newLabel("stored")
-	jump(around)
-	k.put(packed, to)
-	k.c.JMP(operand.LabelRef(done))
-	k.c.Label(around)
-	k.putBy("VMOVNTDQ", packed, to)
-	k.c.Label(done)
-}
-
-// put stores registers one after the other.
-func (k *kernel) put(packed []reg.Register, to memory) {
-	name := "VMOVDQU"
-	if k.isa.masks {
-		name = "VMOVDQU64"
-	}
-	k.putBy(name, packed, to)
-}
-
-func (k *kernel) putBy(name string, packed []reg.Register, to memory) {
-	for _, r := range packed {
-		k.emit(name, r, to)
-		to = to.plus(int(r.Size()))
-	}
-}
-
 // jumpIf branches on one of the call's flags: the same way all along a run.
 func (k *kernel) jumpIf(flag, label string) {
 	branch(k.c.CMPB, k.field(flag), operand.U8(0), k.c.JNE, label)

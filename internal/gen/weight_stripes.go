@@ -8,14 +8,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weightCodes are the types of codes that few rows of x are multiplied with as
-// they are read: bytes that are widened, or two in a byte, whose 16 weights are
-// in a table, or which are shifted down.
-var weightCodes = []struct {
+// weightCode is a type of codes that few rows of x are multiplied with as they are read: bytes
+// that are widened to 32 bits, or two in a byte, whose 16 weights are in a table, or whose halves
+// are shifted down to where codes lie.
+type weightCode struct {
 	name, widen string
 	bytes       int // of a stripe
 	shift       string
-}{
+}
+
+var weightCodes = []weightCode{
 	{"S8", "VPMOVSXBD", stripeLanes, ""},
 	{"U8", "VPMOVZXBD", stripeLanes, ""},
 	{"Packed", "", stripeLanes / 2, ""},
@@ -23,21 +25,23 @@ var weightCodes = []struct {
 	{"U4", "VPMOVZXBD", stripeLanes / 2, "VPSRLD"},
 }
 
+// packed reports whether codes are two in a byte.
+func (t weightCode) packed() bool { return t.bytes < stripeLanes }
+
 // weightStripes are the kernels for few rows of x, whose weights are made on the
 // way, and those that pack weights for tiles.
 func weightStripes(c *build.Context) {
 	for _, isa := range isas {
 		for _, t := range weightCodes {
-			packed := t.bytes < stripeLanes
-			if packed && isa.masks != (t.widen == "") {
+			if t.packed() && isa.masks != (t.widen == "") {
 				continue // tables have 16 elements
 			}
 			name, most := isa.name+t.name, either(isa.masks, 4, 1)
 			doc := "weights (q - zero) * scale to lanes, or to 0 unless there are more."
-			if packed {
+			if t.packed() {
 				doc = fmt.Sprintf("weights (q - zero) * scale to lanes, or to 0 unless there are more: of %d elements of x the even ones come first.", isa.bytes/2)
 			}
-			w := newWeightReader(c, isa, t.bytes, t.widen, t.shift, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)",
+			w := newWeightReader(c, isa, t, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)",
 				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
 				"There are so many columns of codes, scales and zero points, which lie bytes apart"+
 					either(t.widen == "", ".", "; where zero is nil there are no zero points."))
@@ -53,7 +57,7 @@ func weightStripes(c *build.Context) {
 			if t.shift != "" {
 				continue // what made bytes of them takes less time than reordering weights
 			}
-			newWeightReader(c, isa, t.bytes, t.widen, t.shift, "packWeights"+name, "to *float32, apart int)",
+			newWeightReader(c, isa, t, "packWeights"+name, "to *float32, apart int)",
 				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.").pack()
 		}
 	}
@@ -62,24 +66,23 @@ func weightStripes(c *build.Context) {
 // weightReader makes weights of codes.
 type weightReader struct {
 	weightKernel
+	weightCode
 	q, at, last, scale, zero reg.GPVirtual
-	bytes                    int            // of a stripe
-	widen, shift             string         // to 32 bits, and halves of bytes down to where codes lie
 	s, z                     reg.VecVirtual // z is nil where there are no zero points
 	// Of codes that are two in a byte: what halves stand for, which weights that
 	// is, and how even and odd elements become neighbours.
 	codes, table, low, high reg.VecVirtual
 }
 
-func newWeightReader(c *build.Context, isa *isa, bytes int, widen, shift, name, parameters string, doc ...string) weightReader {
+func newWeightReader(c *build.Context, isa *isa, t weightCode, name, parameters string, doc ...string) weightReader {
 	beginFunction(c, name, "func(q *byte, steps int, shift int, scale, zero, codes, "+parameters,
 		append(doc, "Numbers of 32 positions >> shift are those of their scales.")...)
 	w := weightReader{
-		weightKernel: newWeightKernel(c, isa), bytes: bytes, widen: widen, shift: shift,
+		weightKernel: newWeightKernel(c, isa), weightCode: t,
 		q: param(c, "q"), at: c.GP64(), last: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
 	}
 	w.steps, w.s, w.z = param(c, "steps"), w.vector(), w.vector()
-	if widen == "" {
+	if w.widen == "" {
 		w.table = w.vector()
 		from := param(c, "codes")
 		for i, v := range []*reg.VecVirtual{&w.codes, &w.low, &w.high} {
@@ -154,9 +157,6 @@ func (w weightReader) first() {
 	w.c.XORQ(w.at, w.at)
 	w.c.MOVQ(operand.I32(-1), w.last)
 }
-
-// packed reports whether codes are two in a byte.
-func (w weightReader) packed() bool { return w.bytes < stripeLanes }
 
 // reorder changes the order of lanes, two vectors at a time, where that of elements
 // is another.

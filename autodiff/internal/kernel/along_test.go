@@ -40,10 +40,10 @@ func testAlong[T Number](t *testing.T, special ...T) {
 			best, place := [2][]T{make([]T, outer*inner), make([]T, outer*inner)}, [2][]int64{make([]int64, outer*inner), make([]int64, outer*inner)}
 			prod := make([]T, outer*inner)
 			for i, reversed := range []bool{false, true} {
-				Sort(3, sorted[i], at[i], x, outer, n, inner, reversed)
-				Best(3, best[i], place[i], x, outer, n, inner, reversed)
+				Sort(3, sorted[i], at[i], x, Axis{outer, n, inner}, reversed)
+				Best(3, best[i], place[i], x, Axis{outer, n, inner}, reversed)
 			}
-			Prod(3, prod, x, outer, n, inner)
+			Prod(3, prod, x, Axis{outer, n, inner})
 			for r := range outer * inner {
 				from := r/inner*n*inner + r%inner
 				var row []T
@@ -112,7 +112,7 @@ func TestSumInts(t *testing.T) {
 		for i := range x {
 			x[i] = int32(uint32(i) * 2654435761)
 		}
-		SumInts(3, z, x, outer, n, inner)
+		SumInts(3, z, x, Axis{outer, n, inner})
 		for r := range z {
 			var want int32
 			for i := range n {

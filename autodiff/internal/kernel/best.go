@@ -1,26 +1,26 @@
 package kernel
 
-// Best writes the largest element along the middle dimension, or the
+// Best writes the largest element along an axis, or the
 // smallest, and its position: the first of equals, the first NaN before all.
-func Best[T Number](t Threads, z []T, at []int64, x []T, outer, n, inner int, smallest bool) {
-	t.For(outer*inner, 2*n, 1, func(lo, hi int) {
+func Best[T Number](t Threads, z []T, at []int64, x []T, a Axis, smallest bool) {
+	t.For(a.sequences(), 2*a.N, 1, func(lo, hi int) {
 		var memory [bestBlock / 2]T
 		for r := lo; r < hi; r++ {
-			from := r/inner*n*inner + r%inner
+			from := a.start(r)
 			pos := 0
-			if inner == 1 && isFloat[T]() {
-				pos = bestOfRow(x[from:][:n], memory[:], smallest)
+			if a.Inner == 1 && isFloat[T]() {
+				pos = bestOfRow(x[from:][:a.N], memory[:], smallest)
 			} else {
 				best := x[from]
-				for i := 1; i < n && best == best; i++ {
-					if v := x[from+i*inner]; isBetter(v, best, smallest) {
+				for i := 1; i < a.N && best == best; i++ {
+					if v := x[from+i*a.Inner]; isBetter(v, best, smallest) {
 						best, pos = v, i
 					}
 				}
 			}
 			at[r] = int64(pos)
 			if z != nil {
-				z[r] = x[from+pos*inner]
+				z[r] = x[from+pos*a.Inner]
 			}
 		}
 	})

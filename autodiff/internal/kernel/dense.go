@@ -88,7 +88,7 @@ func forwardDense[T Float](d *Conv) (dense[T], bool) {
 	f.in = grid{stride: d.Stride, before: d.Pad, line: (d.W+2*d.Pad[1]-1)/d.Stride[1] + 1}
 	f.in.part = ((d.H+2*d.Pad[0]-1)/d.Stride[0] + 1) * f.in.line
 	f.out = grid{stride: [2]int{1, 1}, line: f.in.line}
-	f.out.part = roundUp((d.OH-1)*f.out.line+d.OW, convolvePanel)
+	f.out.part = inPanels((d.OH-1)*f.out.line + d.OW)
 	return f, f.fits()
 }
 
@@ -105,7 +105,7 @@ func gradientDense[T Float](d *Conv, w []T) (dense[T], bool) {
 		frame[i] = f.in.before[i] + max(f.from[i], part[i]+f.out.first[i])
 	}
 	f.in.line, f.out.line = frame[1], frame[1]
-	f.in.part, f.out.part = frame[0]*frame[1], roundUp((part[0]-1)*frame[1]+part[1], convolvePanel)
+	f.in.part, f.out.part = frame[0]*frame[1], inPanels((part[0]-1)*frame[1]+part[1])
 	return f, f.fits() && finite(w)
 }
 
@@ -122,7 +122,8 @@ func (d *dense[T]) fits() bool {
 		d.inputs*d.in.size() <= math.MaxInt32
 }
 
-func roundUp(n, step int) int { return (n + step - 1) / step * step }
+// inPanels is how many elements whole panels have, n of them at least.
+func inPanels(n int) int { return (n + convolvePanel - 1) / convolvePanel * convolvePanel }
 
 // forward computes the convolution, and adds the bias where there is one.
 func (d dense[T]) forward(threads Threads, _ *Conv, scratch Scratch[T], y, x, w, bias []T) {
@@ -140,7 +141,7 @@ func (d dense[T]) forward(threads Threads, _ *Conv, scratch Scratch[T], y, x, w,
 	panel := fastPanel()
 	d.groups(threads, scratch, y, x, func(sums, frames []T, group int) {
 		for j := 0; j < d.out.part; j += panel {
-			fastConvolve(panel, w[group*og*k:], k, og, frames[j:], at, sums[j:], d.out.size(), 0)
+			fastConvolve(panel, RowMajor(w[group*og*k:], k), og, frames[j:], at, RowMajor(sums[j:], d.out.size()), 0)
 		}
 	})
 	for i := 0; i < d.N*d.O && bias != nil; i++ {
@@ -177,7 +178,7 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 			from := d.in.at(d.out.first[0]-y/d.Stride[0], d.out.first[1]-x/d.Stride[1])
 			to := (y%d.Stride[0]*d.Stride[1] + x%d.Stride[1]) * d.out.part
 			for j := 0; j < d.out.part; j += panel {
-				fastConvolve(panel, permuted[(group*taps+tap)*size:], og, cg, frames[from+j:], at, sums[to+j:], d.out.size(), addTo)
+				fastConvolve(panel, RowMajor(permuted[(group*taps+tap)*size:], og), cg, frames[from+j:], at, RowMajor(sums[to+j:], d.out.size()), addTo)
 			}
 		}
 	})

@@ -1,8 +1,8 @@
 package kernel
 
-// SumInts adds whole numbers along the middle dimension.
-func SumInts[T Integer](t Threads, z, x []T, outer, n, inner int) {
-	leftToRight(t, z, x, outer, n, inner, 0, addVV[T], func(z, x []T, n int) {
+// SumInts adds whole numbers along an axis.
+func SumInts[T Integer](t Threads, z, x []T, a Axis) {
+	leftToRight(t, z, x, a, 0, addVV[T], func(z, x []T, n int) {
 		for r := range z {
 			z[r] = sumInts(x[r*n:][:n])
 		}
@@ -31,9 +31,9 @@ func sumInts[T Integer](x []T) (sum T) {
 	return sum
 }
 
-// Prod multiplies along the middle dimension, from left to right.
-func Prod[T Number](t Threads, z, x []T, outer, n, inner int) {
-	leftToRight(t, z, x, outer, n, inner, 1, mulVV[T], func(z, x []T, n int) {
+// Prod multiplies along an axis, from left to right.
+func Prod[T Number](t Threads, z, x []T, a Axis) {
+	leftToRight(t, z, x, a, 1, mulVV[T], func(z, x []T, n int) {
 		for ; len(z) >= 8; z, x = z[8:], x[8*n:] {
 			prodEight(z, x, n)
 		}
@@ -59,16 +59,17 @@ func prodEight[T Number](z, x []T, n int) {
 	z[0], z[1], z[2], z[3], z[4], z[5], z[6], z[7] = a, b, c, d, e, f, g, h
 }
 
-// leftToRight goes along the middle dimension from left to right: over rows of what lies side by side, which
+// leftToRight goes along an axis from left to right: over rows of what lies side by side, which
 // begin as first, or over whole sequences.
-func leftToRight[T Number](t Threads, z, x []T, outer, n, inner int, first T, rows func(z, x, y []T), whole func(z, x []T, n int)) {
+func leftToRight[T Number](t Threads, z, x []T, a Axis, first T, rows func(z, x, y []T), whole func(z, x []T, n int)) {
+	n, inner := a.N, a.Inner
 	if inner == 1 {
-		t.For(outer, n, 8, func(lo, hi int) { whole(z[lo:hi], x[lo*n:hi*n], n) })
+		t.For(a.Outer, n, 8, func(lo, hi int) { whole(z[lo:hi], x[lo*n:hi*n], n) })
 		return
 	}
 	const width = 1024 // results stay in the first cache
 	tiles := (inner + width - 1) / width
-	t.For(outer*tiles, n*min(inner, width), 1, func(lo, hi int) {
+	t.For(a.Outer*tiles, n*min(inner, width), 1, func(lo, hi int) {
 		for ; lo < hi; lo++ {
 			o, j := lo/tiles, lo%tiles*width
 			z := z[o*inner+j:][:min(width, inner-j)]

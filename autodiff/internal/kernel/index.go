@@ -20,11 +20,12 @@ func take[T Bits, I Integer](z, x []T, at []I) {
 	}
 }
 
-// Gather writes z[o, j, i] = x[o, idx[o, j, i], i].
-func Gather[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, m, inner int) {
-	t.For(outer*m, inner, 64, func(lo, hi int) {
+// Gather writes z[o, j, i] = x[o, idx[o, j, i], i]: x has the axis, idx m elements along it.
+func Gather[T Bits, I Integer](t Threads, z, x []T, idx []I, a Axis, m int) {
+	inner := a.Inner
+	t.For(a.Outer*m, inner, 64, func(lo, hi int) {
 		for lo < hi {
-			from := x[lo/m*n*inner:][:n*inner]
+			from := x[lo/m*a.N*inner:][:a.N*inner]
 			rows := min(m-lo%m, hi-lo)
 			at, dst := idx[lo*inner:][:rows*inner], z[lo*inner:][:rows*inner]
 			lo += rows
@@ -43,20 +44,20 @@ func Gather[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, m, inner 
 }
 
 // Select writes z[o, j, :] = x[o, idx[j], :].
-func Select[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, inner int) {
-	m := len(idx)
+func Select[T Bits, I Integer](t Threads, z, x []T, idx []I, a Axis) {
+	m, inner := len(idx), a.Inner
 	if inner == 1 {
-		t.For(outer, m, 1, func(lo, hi int) {
+		t.For(a.Outer, m, 1, func(lo, hi int) {
 			for o := lo; o < hi; o++ {
-				take(z[o*m:], x[o*n:][:n], idx)
+				take(z[o*m:], x[o*a.N:][:a.N], idx)
 			}
 		})
 		return
 	}
-	t.For(outer*m, inner, 1, func(lo, hi int) {
+	t.For(a.Outer*m, inner, 1, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			o, j := r/m, r%m
-			copy(z[r*inner:(r+1)*inner], x[(o*n+int(idx[j]))*inner:])
+			copy(z[r*inner:(r+1)*inner], x[(o*a.N+int(idx[j]))*inner:])
 		}
 	})
 }
@@ -66,12 +67,13 @@ func Select[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, inner int
 // and folds the chunk sums pairwise.
 const chunk = 256
 
-// ScatterAdd writes x with the rows y[o, j, :] of inner elements added to x[o, dst[j], :],
-// where each x[o] has rows rows, and each o its own destinations if there are so many.
-func ScatterAdd[T Float, I Integer](t Threads, z, x, y []T, dst []I, outer, rows, inner int) {
-	size, m := rows*inner, len(y)/max(outer*inner, 1)
-	t.For(outer, size+m*inner, 1, func(lo, hi int) {
-		start := make([]int32, rows+1)
+// ScatterAdd writes x, which has the axis, with y[o, j, :] added to x[o, dst[j], :]; each o has
+// its own destinations if there are so many.
+func ScatterAdd[T Float, I Integer](t Threads, z, x, y []T, dst []I, a Axis) {
+	inner := a.Inner
+	size, m := a.N*inner, len(y)/max(a.sequences(), 1)
+	t.For(a.Outer, size+m*inner, 1, func(lo, hi int) {
+		start := make([]int32, a.N+1)
 		for o := lo; o < hi; o++ {
 			own := dst[o*m%max(len(dst), 1):][:m]
 			scatterAdd(z[o*size:][:size], x[o*size:][:size], y[o*m*inner:][:m*inner], own, start, inner)

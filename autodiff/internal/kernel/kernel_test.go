@@ -227,7 +227,7 @@ func TestScatterOrder(t *testing.T) {
 		}
 		want := 3 + testcase.Chunk(x) // the finished sum is added once
 		z := make([]float32, 3)
-		ScatterAdd(1, z, []float32{1, 3, float32(math.Copysign(0, -1))}, x, dst, 1, 3, 1)
+		ScatterAdd(1, z, []float32{1, 3, float32(math.Copysign(0, -1))}, x, dst, Axis{1, 3, 1})
 		require.Equal(t, []float32{1, want, 0}, z, "%d contributions", n)
 		require.False(t, math.Signbit(float64(z[2])), "a -0 without contributions becomes +0")
 	}
@@ -257,12 +257,12 @@ func TestSortAndBest(t *testing.T) {
 	nan := math.NaN()
 	x := []float64{3, 1, nan, 1, -2, 3}
 	z, at := make([]float64, 6), make([]int64, 6)
-	Sort(1, z, at, x, 1, 6, 1, false)
+	Sort(1, z, at, x, Axis{1, 6, 1}, false)
 	require.Equal(t, []int64{4, 1, 3, 0, 5, 2}, at)
-	Sort(1, z, at, x, 1, 6, 1, true)
+	Sort(1, z, at, x, Axis{1, 6, 1}, true)
 	require.Equal(t, []int64{2, 0, 5, 1, 3, 4}, at)
-	Best(1, z[:1], at[:1], x, 1, 6, 1, false)
+	Best(1, z[:1], at[:1], x, Axis{1, 6, 1}, false)
 	require.Equal(t, int64(2), at[0], "the first NaN")
-	Best(1, z[:1], at[:1], []float64{1, 3, 3}, 1, 3, 1, false)
+	Best(1, z[:1], at[:1], []float64{1, 3, 3}, Axis{1, 3, 1}, false)
 	require.Equal(t, int64(1), at[0], "the first of equals")
 }

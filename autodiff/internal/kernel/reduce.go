@@ -126,10 +126,11 @@ func SumSegments[T Float](t Threads, z, x []T, outer, kept, n int) {
 	})
 }
 
-// SumColumns sums x[o, :n, j] for every o and j.
-func SumColumns[T Float](t Threads, z, x []T, outer, n, inner int) {
+// SumColumns sums along an axis.
+func SumColumns[T Float](t Threads, z, x []T, a Axis) {
+	n, inner := a.N, a.Inner
 	tiles := (inner + tile - 1) / tile
-	t.For(outer*tiles, n*min(inner, tile), 1, func(lo, hi int) {
+	t.For(a.Outer*tiles, n*min(inner, tile), 1, func(lo, hi int) {
 		var acc [lanes * tile]T
 		for i := lo; i < hi; i++ {
 			o, j := i/tiles, i%tiles*tile

@@ -29,7 +29,7 @@ func TestSums(t *testing.T) {
 			cols[i*inner], cols[i*inner+1], cols[i*inner+2] = v*2, v, negativeZero
 		}
 		z := make([]float32, inner)
-		SumColumns(2, z, cols, 1, n, inner)
+		SumColumns(2, z, cols, Axis{1, n, inner})
 		require.Equal(t, want, z[1], "a column of %d", n)
 		require.False(t, math.Signbit(float64(z[2])), "a sum of negative zeros")
 		if n%5 == 0 && n > 0 {
@@ -41,7 +41,7 @@ func TestSums(t *testing.T) {
 	const rows, wide = 70, 300
 	x := uniform[float64](rows*wide, 1)
 	z := make([]float64, wide)
-	SumColumns(3, z, x, 1, rows, wide)
+	SumColumns(3, z, x, Axis{1, rows, wide})
 	for j := range wide {
 		var col []float64
 		for r := range rows {

@@ -1,23 +1,34 @@
 package kernel
 
-// along calls row with the start and the step of every sequence x[o, :, i].
-func along(t Threads, outer, n, inner, cost int, row func(at, step int)) {
-	t.For(outer*inner, n*cost, 1, func(lo, hi int) {
+// Axis is a dimension of N elements that an operation works along: those before it have Outer elements
+// together, those behind it Inner.
+type Axis struct{ Outer, N, Inner int }
+
+// sequences is how many there are along the axis.
+func (a Axis) sequences() int { return a.Outer * a.Inner }
+
+// start is where the sequence with a number begins, whose elements lie Inner apart.
+func (a Axis) start(number int) int { return number/a.Inner*a.N*a.Inner + number%a.Inner }
+
+// each calls row with the start of every sequence.
+func (a Axis) each(t Threads, cost int, row func(at int)) {
+	t.For(a.sequences(), a.N*cost, 1, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			row(r/inner*n*inner+r%inner, inner)
+			row(a.start(r))
 		}
 	})
 }
 
-// CumSum writes running sums along the middle dimension, from its end where
+// CumSum writes running sums along an axis, from its end where
 // backwards is true.
-func CumSum[T Number](t Threads, z, x []T, outer, n, inner int, backwards bool) {
-	along(t, outer, n, inner, 1, func(at, step int) {
+func CumSum[T Number](t Threads, z, x []T, a Axis, backwards bool) {
+	a.each(t, 1, func(at int) {
+		step := a.Inner
 		if backwards {
-			at, step = at+(n-1)*step, -step
+			at, step = at+(a.N-1)*step, -step
 		}
 		var s T
-		for range n {
+		for range a.N {
 			s += x[at]
 			z[at] = s
 			at += step
@@ -26,13 +37,14 @@ func CumSum[T Number](t Threads, z, x []T, outer, n, inner int, backwards bool) 
 }
 
 // ProdGrad writes, for every element, g times the product of all others
-// along the middle dimension, which needs no division by a zero.
-func ProdGrad[T Float](t Threads, z, g, x []T, outer, n, inner int) {
+// along an axis, which needs no division by a zero.
+func ProdGrad[T Float](t Threads, z, g, x []T, a Axis) {
+	n, step := a.N, a.Inner
 	if n == 0 {
 		return
 	}
-	along(t, outer, n, inner, 3, func(at, step int) {
-		left := g[at/(n*inner)*inner+at%inner]
+	a.each(t, 3, func(at int) {
+		left := g[at/(n*step)*step+at%step]
 		for i := range n {
 			z[at+i*step] = left
 			left *= x[at+i*step]

@@ -15,8 +15,9 @@ const (
 	mostSequences = 128
 )
 
-// overSequences calls do for the sequences x[o, :, i] of n elements, and z and the second of xs, if any, alike.
-func overSequences[T Float](t Threads, cost int, z []T, xs [2][]T, outer, n, inner int, do func(s *sequences[T], z, x, y []T)) {
+// overSequences calls do for the sequences along an axis of z and of xs, the second of which may be nil.
+func overSequences[T Float](t Threads, cost int, z []T, xs [2][]T, a Axis, do func(s *sequences[T], z, x, y []T)) {
+	n, inner := a.N, a.Inner
 	if n == 0 {
 		return
 	}
@@ -28,7 +29,7 @@ func overSequences[T Float](t Threads, cost int, z []T, xs [2][]T, outer, n, inn
 		width = mostSequences
 	}
 	tiles := (inner + width - 1) / width
-	t.For(outer*tiles, n*min(width, inner)*cost, 1, func(lo, hi int) {
+	t.For(a.Outer*tiles, n*min(width, inner)*cost, 1, func(lo, hi int) {
 		s := sequences[T]{n: n, stride: inner, sub: Sub[T](), mul: Mul[T](), div: Div[T](), maximum: Maximum[T]()}
 		memory := make([]T, (2+min(n, lanes))*width)
 		var copies [3][]T

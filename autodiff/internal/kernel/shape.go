@@ -108,11 +108,10 @@ func transposeRows[T any](z, x []T, nj, ni, si int) {
 	}
 }
 
-// Cat copies x, of n elements along the middle dimension, to position at of
-// the result's total.
-func Cat[T Bits](z, x []T, outer, n, inner, at, total int) {
-	for o := range outer {
-		copy(z[(o*total+at)*inner:], x[o*n*inner:(o+1)*n*inner])
+// Cat copies x, which has the axis, to position at of the result's total.
+func Cat[T Bits](z, x []T, a Axis, at, total int) {
+	for o := range a.Outer {
+		copy(z[(o*total+at)*a.Inner:], x[o*a.N*a.Inner:(o+1)*a.N*a.Inner])
 	}
 }
 

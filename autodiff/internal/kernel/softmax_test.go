@@ -33,9 +33,9 @@ func testSoftmax[T Float](t *testing.T) {
 		most := slices.MaxFunc(x, func(a, b T) int { return map[bool]int{true: 1, false: -1}[a > b || a != a] })
 		return most, each(x, func(i int) T { return exp(x[i] - most) })
 	}
-	type along func(t Threads, z, x, y []T, outer, n, inner int)
-	one := func(f func(t Threads, z, x []T, outer, n, inner int)) along {
-		return func(t Threads, z, x, _ []T, outer, n, inner int) { f(t, z, x, outer, n, inner) }
+	type along func(t Threads, z, x, y []T, a Axis)
+	one := func(f func(t Threads, z, x []T, a Axis)) along {
+		return func(t Threads, z, x, _ []T, a Axis) { f(t, z, x, a) }
 	}
 	for name, c := range map[string]struct {
 		loop    along
@@ -83,7 +83,7 @@ func testSoftmax[T Float](t *testing.T) {
 			for _, isa := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
 				cpu.Limit(isa)
 				z := make([]T, len(x))
-				c.loop(2, z, x, y, outer, n, inner)
+				c.loop(2, z, x, y, Axis{outer, n, inner})
 				require.Equal(t, bits(want), bits(z), "%s of %v (%v)", name, size, isa)
 			}
 		}

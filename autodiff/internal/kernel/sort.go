@@ -22,23 +22,23 @@ func rank[T Number](v T) uint64 {
 	return uint64(v) ^ 1<<63
 }
 
-// Sort writes the elements in ascending order along the middle dimension and
+// Sort writes the elements in ascending order along an axis and
 // where each was: equals keep their order, NaN comes last.
-func Sort[T Number](t Threads, z []T, at []int64, x []T, outer, n, inner int, descending bool) {
+func Sort[T Number](t Threads, z []T, at []int64, x []T, a Axis, descending bool) {
 	reversed := uint64(0)
 	if descending {
 		reversed = math.MaxUint64
 	}
-	t.For(outer*inner, 16*n, 1, func(lo, hi int) {
-		memory := make([]ranked, 2*n)
+	t.For(a.sequences(), 16*a.N, 1, func(lo, hi int) {
+		memory := make([]ranked, 2*a.N)
 		for r := lo; r < hi; r++ {
-			from := r/inner*n*inner + r%inner
-			for i := range n {
-				memory[i] = ranked{rank(x[from+i*inner]) ^ reversed, i}
+			from := a.start(r)
+			for i := range a.N {
+				memory[i] = ranked{rank(x[from+i*a.Inner]) ^ reversed, i}
 			}
-			for i, e := range ordered(memory[:n], memory[n:]) {
-				z[from+i*inner] = x[from+e.at*inner]
-				at[from+i*inner] = int64(e.at)
+			for i, e := range ordered(memory[:a.N], memory[a.N:]) {
+				z[from+i*a.Inner] = x[from+e.at*a.Inner]
+				at[from+i*a.Inner] = int64(e.at)
 			}
 		}
 	})

@@ -241,14 +241,15 @@ func fastPanel() int {
 }
 
 // fastConvolve multiplies rows of a with a panel of x, whose rows begin at some elements.
-func fastConvolve[T Float](panel int, a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
+func fastConvolve[T Float](panel int, a Matrix[T], rows int, x []T, at []int32, y Matrix[T], with convolveAs) {
 	loop := convolveAVX2
 	if panel == convolvePanel {
 		loop = convolveAVX512
 	}
 	const most = 48 // rows in a call, see runLength
 	for i := 0; i < rows; i += most {
-		loop(as[float32](&a[i*aRow]), aRow*4, min(most, rows-i), as[float32](&x[0]), &at[0], len(at), as[float32](&y[i*yRow]), yRow*4, int(with&moreOf), int(with&addTo))
+		loop(as[float32](&a.Data[i*a.Row]), a.Row*4, min(most, rows-i), as[float32](&x[0]), &at[0], len(at),
+			as[float32](&y.Data[i*y.Row]), y.Row*4, int(with&moreOf), int(with&addTo))
 	}
 }
 

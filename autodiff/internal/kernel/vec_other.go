@@ -47,7 +47,7 @@ func fastWeightTaps[T Float](chains, x, dy []T, at *[weightTapCount]int, width, 
 
 func fastPanel() int { return 1 }
 
-func fastConvolve[T Float](panel int, a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
+func fastConvolve[T Float](panel int, a Matrix[T], rows int, x []T, at []int32, y Matrix[T], with convolveAs) {
 }
 
 const runLength = 1

@@ -102,7 +102,7 @@ func (a *across[T]) weightTaps(chains []T, first int, frame, up []T) {
 func denseWeights[T Float](d *Conv) bool {
 	cg, _, _, _ := d.sizes()
 	image := acrossOf[T](d)
-	return d.Dilation[1] == 1 && cg > 1 && cg <= 64 && 5*roundUp(d.KW*cg, convolvePanel) <= 8*d.KW*cg && image.fits(cg)
+	return d.Dilation[1] == 1 && cg > 1 && cg <= 64 && 5*inPanels(d.KW*cg) <= 8*d.KW*cg && image.fits(cg)
 }
 
 // convolveSteps is how many positions of an image are taken at a time.
@@ -120,7 +120,7 @@ func gradDense[T Float](t Threads, d *Conv, scratch Scratch[T], sums, g, x []T) 
 			at = append(at, int32((y*d.Stride[0]*image.line+x*d.Stride[1])*cg))
 		}
 	}
-	row, panel := roundUp(d.KW*cg, convolvePanel), fastPanel()
+	row, panel := inPanels(d.KW*cg), fastPanel()
 	t.For(d.parts()*d.Groups, images*d.imageCost()/d.Groups, 1, func(lo, hi int) {
 		chains, doneChains := scratch(d.KH * og * row) // [kernel row, output channel, kernel column and channel]
 		defer doneChains()
@@ -137,7 +137,7 @@ func gradDense[T Float](t Threads, d *Conv, scratch Scratch[T], sums, g, x []T) 
 					up, at := g[planes*og*p+from:], at[from:min(from+convolveSteps, p)]
 					for kh := range d.KH {
 						for j := 0; j < row; j += panel {
-							fastConvolve(panel, up, p, og, frame[kh*d.Dilation[0]*image.line*cg+j:], at, chains[kh*og*row+j:], row, with)
+							fastConvolve(panel, RowMajor(up, p), og, frame[kh*d.Dilation[0]*image.line*cg+j:], at, RowMajor(chains[kh*og*row+j:], row), with)
 						}
 					}
 					with = moreOf

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// How groups of an op's results are stored: rounded, masked at a run's end, or around the caches.
+
+// store writes a group to the data output, rounded once.
+func (k *kernel) store(v value) {
+	k.forStored(func(t *storage) { k.write(t, t.pack(k, v)) })
+}
+
+// storeExact is store for values that are elements of the output's type.
+func (k *kernel) storeExact(v value) {
+	k.forStored(func(t *storage) { k.write(t, t.exact(k, v)) })
+}
+
+// forStored is forType of the output. Whole codes of one size are stored alike.
+func (k *kernel) forStored(code func(t *storage)) {
+	if k.out.pack != nil {
+		code(k.out)
+	} else {
+		k.forType(k.out, code)
+	}
+}
+
+func (k *kernel) write(t *storage, packed []reg.Register) {
+	to := k.pointer("out", 0, t.size)
+	if k.tail != nil {
+		t.masked(k, packed, to)
+		return
+	}
+	k.storeEither(packed, to, func(around string) { k.jumpIf("stream", around) })
+}
+
+// storeEither stores registers one after the other, around the caches where a
+// jump is taken.
+func (k *kernel) storeEither(packed []reg.Register, to memory, jump func(around string)) {
+	around, done := k.newLabel("around"), k.newLabel("stored")
+	jump(around)
+	k.put(packed, to)
+	k.c.JMP(operand.LabelRef(done))
+	k.c.Label(around)
+	k.putBy("VMOVNTDQ", packed, to)
+	k.c.Label(done)
+}
+
+// put stores registers one after the other.
+func (k *kernel) put(packed []reg.Register, to memory) {
+	name := "VMOVDQU"
+	if k.isa.masks {
+		name = "VMOVDQU64"
+	}
+	k.putBy(name, packed, to)
+}
+
+func (k *kernel) putBy(name string, packed []reg.Register, to memory) {
+	for _, r := range packed {
+		k.emit(name, r, to)
+		to = to.plus(int(r.Size()))
+	}
+}
