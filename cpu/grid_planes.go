@@ -75,7 +75,7 @@ type gridCells [gridPlanes][cellPitch]uint32
 // far apart compete for the same lines of a cache.
 const cellPitch = Block + 16
 
-func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
+func cellsOf(s *Scratch) *gridCells { return (*gridCells)(s.block(cellBlocks)) }
 
 func (c *gridCells) floats(plane int) *[Block]float32 {
 	return (*[Block]float32)(unsafe.Pointer(&c[plane]))

@@ -100,8 +100,11 @@ type Scratch struct {
 
 // BlockOf returns the first n elements of the scratch block with a number.
 func BlockOf[C Compute](s *Scratch, number, n int) []C {
-	return unsafe.Slice((*C)(unsafe.Pointer(&s.blocks[number])), n)
+	return unsafe.Slice((*C)(s.block(number)), n)
 }
+
+// block returns where the block with a number begins.
+func (s *Scratch) block(number int) unsafe.Pointer { return unsafe.Pointer(&s.blocks[number]) }
 
 // Ints returns the first n elements of the integer block with a number.
 func (s *Scratch) Ints(number, n int) []int64 { return s.ints[number][:n] }
