@@ -58,6 +58,13 @@ const (
 	weightBlocks = 100
 )
 
+// Of the integer blocks. Definitions that list rows or positions have the first ones, but of those that
+// prefetch none has the second.
+const (
+	unreadInts        = 1                                            // what prefetch has read, where there is no assembly
+	linearCorrections = LinearPanel * LinearColumns * 4 / blockBytes // of quantized_linear, behind a tile's sums of 32 bits
+)
+
 const (
 	blockBytes    = Block * 8
 	scratchBlocks = transposedBlocks + tile // which are the most
