@@ -83,7 +83,7 @@ func transposeGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBloc
 	if first := b.GradOutput.Row(0, 0); s.pitch == 1 && first.Contiguous() && first.DType.Size() == int64(unsafe.Sizeof(C(0))) {
 		return (*C)(first.P)
 	}
-	start := unsafe.Pointer(&b.Scratch.blocks[transposedBlocks])
+	start := b.Scratch.block(transposedBlocks)
 	whole := 0
 	if k.transpose != nil && s.channels == tile && b.GradOutput.Contiguous() {
 		whole = b.N / tile
@@ -91,7 +91,6 @@ func transposeGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBloc
 			(*float32)(start), tile*4, tile*tile*4, whole)
 	}
 	if rest := b.N - whole*tile; rest > 0 {
-		const apart = unsafe.Sizeof(b.Scratch.blocks[0])
 		for c := range s.pitch {
 			row := BlockOf[C](b.Scratch, tapBlocks+c, rest)
 			if c < s.channels {
@@ -102,7 +101,7 @@ func transposeGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBloc
 		}
 		size := int64(unsafe.Sizeof(C(0)))
 		to := unsafe.Add(start, int64(whole*tile*s.pitch)*size)
-		transposeOf[C]()(to, int64(s.pitch)*size, unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int64(apart), int64(s.pitch), int64(rest))
+		transposeOf[C]()(to, int64(s.pitch)*size, b.Scratch.block(tapBlocks), blockBytes, int64(s.pitch), int64(rest))
 	}
 	return (*C)(start)
 }
@@ -121,7 +120,6 @@ func transposeOf[C Compute]() Transpose { return transposeBySize[unsafe.Sizeof(C
 // storeRuns is Store of runs of pixels, transposed where the sums of a pixel's
 // channels lie side by side.
 func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
-	const apart = unsafe.Sizeof(scratch.blocks[0])
 	size, width := int64(unsafe.Sizeof(C(0))), s.g.Size[0]
 	if out.compact(s.g.Size, s.g.Dims) { // as one row
 		out.AxisStride[0], width = out.DType.Size(), s.band.First+s.band.Pixels
@@ -140,7 +138,7 @@ func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
 			continue
 		}
 		if s.pitch > 1 {
-			transposeOf[C]()(unsafe.Pointer(&scratch.blocks), int64(apart), sums, int64(s.pitch)*size, n, int64(s.pitch))
+			transposeOf[C]()(scratch.block(0), blockBytes, sums, int64(s.pitch)*size, n, int64(s.pitch))
 		}
 		for c := range s.channels {
 			run := BlockOf[C](scratch, c, int(n))

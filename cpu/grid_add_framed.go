@@ -107,7 +107,7 @@ func (f *framedSums) storeRow(t *gatherType, y int64, to Span, channelStride int
 	for x := 0; x < int(f.width); x += Block {
 		n := min(Block, int(f.width)-x)
 		if f.quads() {
-			f.transposeRow(y, &BlockOf[float32](scratch, 0, n)[0], int64(unsafe.Sizeof(scratch.blocks[0])), x, n)
+			f.transposeRow(y, &BlockOf[float32](scratch, 0, n)[0], blockBytes, x, n)
 		}
 		for c := range f.channels {
 			run := BlockOf[float32](scratch, c, n)
@@ -151,7 +151,7 @@ func (s *GridScatter[C]) gradOutput(t *gatherType, b *GridBlock, first, channels
 	for i := range channels {
 		loadRow(t, BlockOf[C](b.Scratch, tapBlocks+i, b.N), b.GradOutput.Row(int64(first+i), 0))
 	}
-	return unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int(unsafe.Sizeof(b.Scratch.blocks[0]))
+	return b.Scratch.block(tapBlocks), blockBytes
 }
 
 func (s *GridScatter[C]) frameOf() gridFrame {

@@ -178,7 +178,7 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 	for first := int64(0); first < b.Channels; first += groupSize {
 		k.terms(c.start(), b.N, (*byte)(b.Input.Channel(first)), int(b.Input.AxisStride[1]), int(b.Input.ChannelStride),
 			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), int(min(groupSize, b.Channels-first)),
-			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+			(*byte)(b.Scratch.block(termBlocks)))
 	}
 	k.combine(c.start(), b.N)
 	storeGradients[float32](k.cells(), c, b)

@@ -5,9 +5,6 @@ import "math"
 // Bicubic grid_sample: 16 taps for each position, row by row; of volumes 64,
 // plane by plane.
 
-// cubicTaps is the number of taps along an axis.
-const cubicTaps = 4
-
 // cubicA is the parameter of the weights: their slope at distance 1.
 const cubicA = -0.75
 

@@ -39,7 +39,7 @@ func (g *Sampler) last(steps *[3]int64) (last int64) {
 // The taps' pixels and weights lie where the definition has them; along is as addGather's.
 func addCubic[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, c *gridCells, along bool) {
 	c[planeParams][paramFirst], c[planeParams][paramPixels] = uint32(s.band.First), uint32(s.band.Pixels)
-	pixels, weights := (*byte)(unsafe.Pointer(&b.Scratch.blocks)), (*byte)(unsafe.Pointer(&b.Scratch.blocks[cubicProducts]))
+	pixels, weights := (*byte)(b.Scratch.block(0)), (*byte)(b.Scratch.block(cubicProducts))
 	g.cubic[b.Dims-2].pixels(c.start(), b.N, pixels, weights)
 	pitch := int(b.Most()) + cellPitch - Block
 	if along {

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "github.com/isobit-ml/isobit/tensor"
 
 // What stands between grid_sample's second gradients and the kernels that read
 // each tap by itself. The coordinates' tangents take the planes of coordinates
@@ -46,7 +42,7 @@ func (k *gridKernel) doublePairs(b *GridBlock) {
 	for first := int64(0); first < b.Channels; first += groupSize {
 		k.double(c.start(), b.N, (*byte)(b.Input.Channel(first)), (*byte)(u.Channel(first)), int(b.Input.AxisStride[1]), int(b.Input.ChannelStride), int(u.ChannelStride),
 			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), (*byte)(y.Row(first, 0).P), int(y.RowStride),
-			int(min(groupSize, b.Channels-first)), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+			int(min(groupSize, b.Channels-first)), (*byte)(b.Scratch.block(termBlocks)))
 	}
 	k.combine(c.start(), b.N)
 	k.bend(c.start(), b.N)

@@ -17,7 +17,6 @@ const (
 	keptBends   = planeSums + 3  // the second derivatives: of x and x, y, z, of y and y, z, of z
 	cubicV      = planeT         // the tangents of the coordinates
 	cubicLive   = planeK         // 1 where a coordinate has a derivative, else 0
-	cubicWeight = planeCubic     // of each axis: of its taps, then their derivatives
 	ofAxis      = 2 * cubicTaps  // from an axis to the next one
 	_           = uint(planeLive - keptWeights - cubicTaps)
 	_           = uint(planeGrad - keptBends - mostCubic)

@@ -67,7 +67,7 @@ func addPositions[C Compute](sums, dy []C, c *gridCells, first, taps int) {
 func fewGradients[C Compute](b *GridBlock, channel int64) []C {
 	dy := b.GradOutput.Row(channel, 0)
 	if b.apart(&b.GradOutput, b.Joined.GradOutput) || !dy.Contiguous() {
-		copied := Span{unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), dy.DType.Size(), dy.DType}
+		copied := Span{b.Scratch.block(tapBlocks), dy.DType.Size(), dy.DType}
 		b.copyParts(copied, int64(b.Joined.Each)*copied.Stride, dy, b.Joined.GradOutput)
 		dy = copied
 	}

@@ -169,7 +169,7 @@ func (g GridFramed) Gradients(b *GridBlock, input bool) bool {
 	f := frameOf(&b.Sampler)
 	c := f.locate(g.k, b, g.f.locate, true, true)
 	g.f.slope(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, 0))), int(f.pitch*4), int(f.plane*4),
-		(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+		(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(b.Scratch.block(termBlocks)))
 	storeGradients[float32](g.k.cells(), c, b)
 	if !input {
 		return true

@@ -263,7 +263,7 @@ func sumTerms[C Compute](c *gridCells, b *GridBlock, terms gridTerms, kinds int)
 	for first := int64(0); first < b.Channels; first += groupSize {
 		terms(c.start(), b.N, (*byte)(b.Input.Channel(first)), int(b.Input.ChannelStride),
 			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), int(min(groupSize, b.Channels-first)),
-			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+			(*byte)(b.Scratch.block(termBlocks)))
 	}
 }
 

@@ -37,9 +37,11 @@ type chunk struct{ pixel, number int64 }
 // MaxScatterChannels bounds the channels that one scatter handles.
 const MaxScatterChannels = 16
 
-// gridScatterSizes returns the bytes of each part of a scatter's memory. There
-// is room for a frame around the band, however its sums lie.
-func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [6]int64 {
+// scatterSizes are the bytes of each part of a scatter's memory, as its fields are called.
+type scatterSizes struct{ pixels, sums, chunks, count, apart, tiles int64 }
+
+// scatterSizesOf leaves room for a frame around the band, however its sums lie.
+func scatterSizesOf(g *Sampler, rows, contributions, channels, size int64) scatterSizes {
 	width, pitch := g.Size[0], scatterPitch(channels)
 	chunks, plane := contributions/ChunkSize, frameRows(width, 0, rows).plane
 	align := func(n int64) int64 { return (n + 63) &^ 63 }
@@ -47,9 +49,9 @@ func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [6]
 	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); g.Mode == Bilinear && g.Dims == 2 && size == 4 && f.planes() {
 		apart = f.floats() * size
 	}
-	return [6]int64{
-		align(plane * pitch * size), align(chunks * pitch * size),
-		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(apart), align(tilesOf(rows*width) * 8),
+	return scatterSizes{
+		pixels: align(plane * pitch * size), sums: align(chunks * pitch * size), chunks: align(chunks * int64(unsafe.Sizeof(chunk{}))),
+		count: align(plane), apart: align(apart), tiles: align(tilesOf(rows*width) * 8),
 	}
 }
 
@@ -65,30 +67,27 @@ func scatterPitch(channels int64) int64 {
 // GridScatterBytes returns the workspace of one scatter: of a band with the
 // given number of rows, that many contributions and channels, and a compute
 // type of the given size.
-func GridScatterBytes(g *Sampler, rows, contributions, channels, size int64) (bytes int64) {
-	for _, n := range gridScatterSizes(g, rows, contributions, channels, size) {
-		bytes += n
-	}
-	return bytes
+func GridScatterBytes(g *Sampler, rows, contributions, channels, size int64) int64 {
+	n := scatterSizesOf(g, rows, contributions, channels, size)
+	return n.pixels + n.sums + n.chunks + n.count + n.apart + n.tiles
 }
 
 // NewGridScatter lays out a scatter in memory of GridScatterBytes.
 func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contributions int64, channels int) GridScatter[C] {
-	size := int64(unsafe.Sizeof(C(0)))
-	rows, width := band.Pixels/g.Size[0], g.Size[0]
-	sizes := gridScatterSizes(g, rows, contributions, int64(channels), size)
-	pitch := scatterPitch(int64(channels))
-	var part [6]unsafe.Pointer
-	for i, n := range sizes {
-		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
-		memory = memory[n:]
+	rows, width, pitch := band.Pixels/g.Size[0], g.Size[0], scatterPitch(int64(channels))
+	n := scatterSizesOf(g, rows, contributions, int64(channels), int64(unsafe.Sizeof(C(0))))
+	take := func(bytes int64) unsafe.Pointer {
+		start := unsafe.Pointer(unsafe.SliceData(memory))
+		memory = memory[bytes:]
+		return start
 	}
-	plane := frameRows(width, 0, rows).plane
-	s := GridScatter[C]{g: g, band: band, pixels: part[0], channels: channels, pitch: int(pitch), apart: part[4], most: contributions}
-	s.tiles = unsafe.Slice((*uint64)(part[5]), tilesOf(band.Pixels))
-	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*pitch)
-	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
-	s.count = unsafe.Slice((*uint8)(part[3]), plane)
+	s := GridScatter[C]{g: g, band: band, channels: channels, pitch: int(pitch), most: contributions}
+	s.pixels = take(n.pixels)
+	s.sums = unsafe.Slice((*C)(take(n.sums)), contributions/ChunkSize*pitch)
+	s.chunks = unsafe.Slice((*chunk)(take(n.chunks)), contributions/ChunkSize)
+	s.count = unsafe.Slice((*uint8)(take(n.count)), frameRows(width, 0, rows).plane)
+	s.apart = take(n.apart)
+	s.tiles = unsafe.Slice((*uint64)(take(n.tiles)), tilesOf(band.Pixels))
 	return s
 }
 

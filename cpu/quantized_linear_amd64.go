@@ -54,9 +54,8 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 	}
 	s := scaledBy[C]{newScaled[C](t), kernel.scale, t.Y.DType.Size() == int64(unsafe.Sizeof(C(0))) && t.Y.Contiguous()}
 	sums := linearSums{t: t, kernel: kernel, columns: columns, whole: t.K / kernel.step * kernel.step}
-	// Of LinearColumns columns these are the first four blocks.
 	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), LinearPanel*columns)
-	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[4])), linearStrip)
+	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[linearCorrections])), linearStrip)
 	sums.reads = true
 	strip := min(max(4, (linearStripBytes/t.K-4)&^3), linearStrip)
 	for m := t.M0; m < t.M1; {

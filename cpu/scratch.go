@@ -58,6 +58,13 @@ const (
 	weightBlocks = 100
 )
 
+// Of the integer blocks. Definitions that list rows or positions have the first ones, but of those that
+// prefetch none has the second.
+const (
+	unreadInts        = 1                                            // what prefetch has read, where there is no assembly
+	linearCorrections = LinearPanel * LinearColumns * 4 / blockBytes // of quantized_linear, behind a tile's sums of 32 bits
+)
+
 const (
 	blockBytes    = Block * 8
 	scratchBlocks = transposedBlocks + tile // which are the most
@@ -100,8 +107,11 @@ type Scratch struct {
 
 // BlockOf returns the first n elements of the scratch block with a number.
 func BlockOf[C Compute](s *Scratch, number, n int) []C {
-	return unsafe.Slice((*C)(unsafe.Pointer(&s.blocks[number])), n)
+	return unsafe.Slice((*C)(s.block(number)), n)
 }
+
+// block returns where the block with a number begins.
+func (s *Scratch) block(number int) unsafe.Pointer { return unsafe.Pointer(&s.blocks[number]) }
 
 // Ints returns the first n elements of the integer block with a number.
 func (s *Scratch) Ints(number, n int) []int64 { return s.ints[number][:n] }

@@ -90,7 +90,7 @@ const leastExtremes = 8
 // widenGroups copies groups of fewer elements, some at a time, and repeats their last.
 func widenGroups(s *Scratch, x Span, n int64, count int, strided StridedCopy, then func(x *byte, first, count int)) {
 	const most = Block / leastExtremes
-	size, memory := x.DType.Size(), unsafe.Pointer(&s.blocks[groupBlock])
+	size, memory := x.DType.Size(), s.block(groupBlock)
 	for first := 0; first < count; first += most {
 		groups := min(most, count-first)
 		for i := range int64(leastExtremes) {

@@ -34,14 +34,13 @@ var packingRows []Row[Packing]
 // storeZeros is not reached: no row asks for it.
 func storeZeros(to *byte, n int) { clear(unsafe.Slice(to, n)) }
 
-// prefetch asks for bytes: it reads from each line. What it reads goes to a block
-// of numbers that nobody looks at.
+// prefetch asks for bytes: it reads from each line. What it reads goes where nobody looks.
 func prefetch(from unsafe.Pointer, bytes int64, s *Scratch) {
 	sum := int64(0)
 	for at := int64(0); at < bytes; at += 64 {
 		sum += int64(*(*byte)(unsafe.Add(from, at)))
 	}
-	s.Ints(1, 1)[0] = sum
+	s.Ints(unreadInts, 1)[0] = sum
 }
 
 // StoreFence orders stores around the caches, of which there are none.

@@ -43,7 +43,7 @@ func (c *call) compact() {
 // compactData puts copies in the place of a kernel's data inputs that have gaps, and reports whether
 // there are any.
 func (f *groupedPlan) compactData(c *call) (copied bool) {
-	for k, i := range f.operand[:maxTransposed] {
+	for k, i := range f.operand[:dataInputs] {
 		if i >= 0 && !f.param[k] && k != f.packed && c.args[i].Present() && !c.args[i].IsContiguous() {
 			c.copyArgs()
 			c.args[i].Data, c.args[i].Strides = c.copyWhole(&c.args[i], &c.compactions[i]), nil

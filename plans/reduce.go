@@ -49,19 +49,25 @@ type way struct {
 	mapped func(c *call) bool // it maps the elements, too
 }
 
-// groupRunsWay is the number of the way for groups of some runs, which lie as short ones may.
-const groupRunsWay = 2
+// The ways to reduce groups, best first: see the table in DESIGN.md.
+const (
+	inColumns = iota
+	inShortGroups
+	inGroupRuns
+	byGathering
+	byGroups // any of one block
+	byBlocks // any
+)
 
-// ways lists them, best first; the last two take any groups.
 func (r *reduction[C]) ways() []way {
 	whole := func(c *call) bool { return !r.mapsLater(c) }
 	return []way{
-		{r.tryColumns, columnJob(r.groupedPlan, r.kernel, r.fold), never},
-		{func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
-		{func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
-		{func(c *call) int64 { return r.tryGather(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
-		{(*call).wholeGroups, r.reduceGroups, whole},
-		{func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
+		inColumns:     {r.tryColumns, columnJob(r.groupedPlan, r.kernel, r.fold), never},
+		inShortGroups: {func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
+		inGroupRuns:   {func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
+		byGathering:   {func(c *call) int64 { return r.tryGather(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
+		byGroups:      {(*call).wholeGroups, r.reduceGroups, whole},
+		byBlocks:      {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
 	}
 }
 
@@ -119,7 +125,7 @@ func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, 
 // between them, or within.
 func (r *reduction[C]) isShort(c *call, way int) bool {
 	n := c.members.count()
-	return !oneByOne && n <= longestShortGroup && (way > groupRunsWay || way == groupRunsWay && r.fold.short(r.isa, n))
+	return !oneByOne && n <= longestShortGroup && (way > inGroupRuns || way == inGroupRuns && r.fold.short(r.isa, n))
 }
 
 // runUnpacked makes the run of an op with packed codes, which are unpacked first where

@@ -19,14 +19,14 @@ const (
 
 // transposed is how a call's elements are parted into tiles of rows along the last but one dimension.
 type transposed struct {
-	across     [maxTransposed]bool
+	across     [dataInputs]bool
 	high, wide int64 // tiles along the last two dimensions
 	perJob     int64 // tiles
 	prepares   bool  // columns have parameters of their own, all rows the same ones
 }
 
-// maxTransposed is how many data inputs a kernel has: operands 0 and 1.
-const maxTransposed = 2
+// dataInputs is how many data inputs a kernel has: operands 0 and 1.
+const dataInputs = 2
 
 // tryTransposed finds the tiles of a call with inputs that lie across the output, and returns how many jobs
 // they are; 0 where there are none.
@@ -52,7 +52,7 @@ func (f *groupedPlan) tryTransposed(c *call) int64 {
 
 // across finds the data inputs that lie across the output, and the dimension that they are stored along: -1 where there
 // are none, or where anything lies neither so nor as the output does.
-func (f *groupedPlan) across(l *layout) (inputs [maxTransposed]bool, along int) {
+func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 	inner := l.dims - 1
 	along = -1
 	for k := range kernelOperands {
@@ -62,7 +62,7 @@ func (f *groupedPlan) across(l *layout) (inputs [maxTransposed]bool, along int) 
 		if along < 0 {
 			along = slices.Index(l.stride[k][:inner], f.size[k])
 		}
-		if k >= maxTransposed || along < 0 || l.stride[k][along] != f.size[k] {
+		if k >= dataInputs || along < 0 || l.stride[k][along] != f.size[k] {
 			return inputs, -1
 		}
 		inputs[k] = true

@@ -9,63 +9,9 @@ import (
 )
 
 // The kernels of bilinear grid_sample on images. They share a block of cells:
-// planes of 256 32-bit words, one for each position (cpu/grid_cells.go).
+// planes of 256 32-bit words, one for each position (grid_planes.go, cpu/grid_cells.go).
 
-const planeBytes = (256 + 16) * 4
-
-// The planes of a block of cells, as cpu/grid_planes.go names them. Those up to
-// planePair are of the compute type, and every kernel's; of the others each has
-// its own.
-const (
-	planeParams = 0
-	planeCoord  = 1               // x, y, z
-	planeWeight = planeCoord + 3  // of each tap
-	planeS      = planeWeight + 8 // x, y, z
-	planeT      = planeS + 3
-	planeK      = planeT + 3
-	planeLive   = planeK + 3     // gathers: 1 where a tap is inside, else 0
-	planeSums   = planeLive + 1  // by axis, then by difference
-	planeGrad   = planeSums + 12 // x, y, z
-
-	planePair   = planeGrad + 3   // element of the input that the pair of the top row begins at
-	planeInside = planePair + 1   // of each tap
-	planeSwap   = planeInside + 4 // taps that lie elsewhere in the pairs; see taps
-	planeEdge   = planeSwap + 4   // one word for each vector: some tap is outside
-)
-
-// The words of the plane of parameters. Numbers of the compute type come first,
-// those of an axis beside each other.
-const (
-	paramScale = 3 * iota // the coordinate is ((g + 1) * scale - shift) * factor
-	paramShift
-	paramFactor
-	paramK
-	paramSize
-	paramLast // size - 1
-	paramPair // size - 2: the last pair
-	paramFold // reflection: low and span
-	paramSpan
-	paramLow // of images with a frame: the first and the last cell
-	paramHigh
-	paramBeyond // bicubic: the pixel of coordinates that are infinite
-)
-
-// Then 32-bit integers.
-const (
-	paramPitch = 96 + iota // elements from one row to the next
-	paramPlane             // and from one plane of a volume to the next
-	paramMode
-	paramFirst  // the band's first pixel
-	paramPixels // its number of pixels
-	paramOrigin // of images with a frame: the place of cell (-1, -1)
-
-	paramStep = paramOrigin + 1 // gathers: elements from a cell's first tap to each of the eight
-	paramEnd  = paramStep + 8   // and the last pixel along x, y, z
-
-	paramWindow = paramEnd + 3    // bicubic: the last place that a window may have, or -1
-	paramSlopes = paramWindow + 1 // whether slopes and distances, or bicubic weights' derivatives, are asked for
-	paramHalf   = paramSlopes + 1 // of images of 16 bits: see anyHalf
-)
+const planeBytes = cellPitch * 4
 
 // The values of the mode.
 const (

@@ -13,18 +13,7 @@ import (
 // (cpu/grid_cubic_cells.go). Four neighbours in a row of an image are a window,
 // which one load takes; other rows of taps are read tap by tap.
 
-const (
-	cubicTaps = 4     // along an axis
-	cubicA    = -0.75 // see cpu/grid_cubic.go
-)
-
-// The planes of a block of cells, of the compute type, behind those of gathers.
-const (
-	cubicWeight  = planePair + planeClamped + 1 // of each axis: of its taps, then their derivatives
-	cubicControl = cubicWeight + 3*2*cubicTaps  // which of a window's elements are taps, by windows
-	cubicOffset  = cubicControl + cubicTaps     // of each axis and tap: elements from the channel's first
-	cubicWindow  = cubicOffset + 3*cubicTaps    // the window's place, of each row of taps
-)
+const cubicA = -0.75 // see cpu/grid_cubic.go
 
 // planeOutside says how a vector's rows of taps are read.
 const (

@@ -177,7 +177,7 @@ func (k *gridKernel) locateWindows(n *gridKernel, dims int, outside reg.GPVirtua
 // cubicPixels numbers taps and multiplies their weights: those along x and y, then z.
 func (k *gridKernel) cubicPixels(dims int) {
 	pixels, weights := param(k.c, "pixels"), param(k.c, "weights")
-	n, pitch := k.narrow(), cellPitch(dims)
+	n, pitch := k.narrow(), tapPitch(dims)
 	k.forVectors(func() {
 		first, count, none := n.integer(paramFirst), n.integer(paramPixels), n.number(0xFFFFFFFF)
 		toPixels, toWeights := k.c.GP64(), k.c.GP64()
@@ -209,13 +209,13 @@ func (k *gridKernel) cubicPixels(dims int) {
 	})
 }
 
-// cellPitch is the distance of planes of taps that lie outside of cells: those
+// tapPitch is the distance of planes of taps that lie outside of cells: those
 // of volumes have a quarter of the positions.
-func cellPitch(dims int) int {
+func tapPitch(dims int) int {
 	if dims == 3 {
 		return 256/4 + 16
 	}
-	return 256 + 16
+	return cellPitch
 }
 
 // combineCubic multiplies by the coordinates' derivatives, where a coordinate is

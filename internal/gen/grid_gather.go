@@ -12,14 +12,6 @@ import (
 // f64, and images that have no pairs (cpu/grid_gather.go). A tap's place is the
 // number of its element in a channel, or -1 for one outside.
 
-// The planes of 32-bit integers of a block of cells, which follow those of the
-// compute type.
-const (
-	planePlace   = 0 // of each tap
-	planeOutside = 8 // one for each vector: which positions have a tap outside
-	planeClamped = 9 // a tap's places, 0 for those outside
-)
-
 // gatherFunction returns how functions begin, gatherFunctions how those that
 // take a number of cells do.
 func gatherFunction(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, signature string, doc ...string) *gridKernel {

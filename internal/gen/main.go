@@ -4,9 +4,11 @@
 package main
 
 import (
+	_ "embed" // of what is copied
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // root is the repository's, from here.
@@ -25,6 +27,9 @@ func main() {
 		}
 	}
 }
+
+//go:embed grid_planes.go
+var gridPlanesFile string
 
 // generate returns the text of each file, by its path from the root.
 func generate() (map[string][]byte, error) {
@@ -54,6 +59,7 @@ func generate() (map[string][]byte, error) {
 	if files["autodiff/internal/kernel/z_rows_amd64.go"], err = rowsFile(); err != nil {
 		return nil, err
 	}
+	files["cpu/z_grid_planes.go"] = []byte(header + strings.Replace(gridPlanesFile, "package main", "package cpu", 1))
 	files["cpu/z_none.go"], err = noneFile()
 	return files, err
 }

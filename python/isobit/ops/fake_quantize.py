@@ -4,6 +4,7 @@ input and the LSQ gradients of scale and zero point."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from .._gradient import ONCE, saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, Granularity, code_name, with_scalars, without_zero_point
+from ._granularity import GRANULARITIES, code_name, with_scalars, without_zero_point
 from .dequantize import Gradients, is_learned
 
 # The public names, and torch's names of the parameters: singular here.
@@ -61,8 +62,7 @@ def _second_of(forward: Op, op: Op) -> Any:
 
 
 def _define(name: str) -> tuple[Op, Op]:
-    f = GRANULARITIES[name]
-    f = Granularity(f.plan, "scale", "zero_point", f.axis, f.group, f.block, f.rows)
+    f = replace(GRANULARITIES[name], scale="scale", zero_point="zero_point")
     tail = f"{f.group_schema()}, str rounding='nearest', float grad_factor=1."
     forward = Op(
         f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}, str code='int') -> Tensor",
