@@ -3,6 +3,7 @@ package plans_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -26,18 +27,17 @@ func TestChosenIsAdded(t *testing.T) {
 					c := caseOf(t, testcase.Small, text)
 					chosen, offsets := c.Arg("chosen").Before, c.Arg("offsets").Before
 					for k := range s.bags * s.columns {
-						begin := int64(binary.LittleEndian.Uint64(offsets[k/s.columns*8:]))
-						end := int64(binary.LittleEndian.Uint64(offsets[(k/s.columns+1)*8:]))
+						begin := int64(binary.NativeEndian.Uint64(offsets[k/s.columns*8:]))
+						end := int64(binary.NativeEndian.Uint64(offsets[(k/s.columns+1)*8:]))
 						at := begin + r.Int64N(end-begin+1) // now and then one beyond
 						if r.IntN(20) == 0 {
 							at = []int64{-1, begin - 1, int64(s.indices), 1 << 62}[r.IntN(4)]
 						}
-						binary.LittleEndian.PutUint64(chosen[8*k:], uint64(at))
-						if k%7 == 0 { // -0
-							dy := c.Arg("grad_output").Before
-							size := len(dy) / (s.bags * s.columns)
-							clear(dy[k*size:][:size])
-							dy[(k+1)*size-1] = 0x80
+						binary.NativeEndian.PutUint64(chosen[8*k:], uint64(at))
+						if k%7 == 0 {
+							dy := c.Arg("grad_output")
+							negative := testcase.Encode(nil, dy.DType, math.Copysign(0, -1))
+							copy(dy.Before[k*len(negative):], negative)
 						}
 					}
 					want := defined(t, c)
@@ -68,7 +68,7 @@ func TestChosenFromOneRow(t *testing.T) {
 					c := finiteCase(t, text)
 					clear(c.Arg("indices").Before)
 					for k := range bags * columns {
-						binary.LittleEndian.PutUint64(c.Arg("chosen").Before[8*k:], uint64(k/columns*each+k%2%each))
+						binary.NativeEndian.PutUint64(c.Arg("chosen").Before[8*k:], uint64(k/columns*each+k%2%each))
 					}
 					same(t, c, testcase.Options{Preference: plans.Preference{Threads: 2}}, defined(t, c), text)
 				})

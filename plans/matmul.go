@@ -13,7 +13,7 @@ import (
 // Workspace: copies of a tile's operands and its sums, for each thread.
 var matmul = op{
 	name: "matmul", category: Linear,
-	doc: "The product of two matrices, or of each pair in a batch of them, and a bias.",
+	doc: "The product of two matrices, or of each pair in a batch of them, and a bias: a linear layer.",
 	formulas: []string{
 		"y[m, n] = acc + bias[n], acc = fma(input[m, k], other[k, n], acc) over k in turn, from 0",
 	},

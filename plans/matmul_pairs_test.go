@@ -64,7 +64,7 @@ func TestProductsOfPairs(t *testing.T) {
 				if rng.Float64() < zeros {
 					bits &= 0x8000
 				}
-				binary.LittleEndian.PutUint16(c.Args[i].Before[at:], bits)
+				binary.NativeEndian.PutUint16(c.Args[i].Before[at:], bits)
 			}
 		}
 		want := defined(t, c)

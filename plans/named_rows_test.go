@@ -49,7 +49,7 @@ func TestHotNamedRow(t *testing.T) {
 	for _, rows := range []int{24 * 1500, 20 * 1500} {
 		c := caseOf(t, testcase.Small, fmt.Sprintf("embedding_backward grad_output=f32[1500,300] indices=i64[1500] grad_weight=f32[%d,300]", rows))
 		for i := range 1400 {
-			binary.LittleEndian.PutUint64(c.Arg("indices").Before[8*i:], 77)
+			binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*i:], 77)
 		}
 		want := defined(t, c)
 		same(t, c, testcase.Options{Preference: plans.Preference{Threads: 3}}, want, fmt.Sprint(rows))

@@ -8,6 +8,9 @@ import (
 // mostNearest is how many ops an error names: as many as a C caller's 256 bytes take.
 const mostNearest = 3
 
+// otherNames are the words that others have for an op.
+var otherNames = map[string][]string{"matmul": {"linear", "addmm", "bmm", "gemm"}}
+
 // wantedOps says which ops a name that none has may have meant, and where all
 // of them stand.
 func wantedOps(name string) string {
@@ -31,6 +34,7 @@ func nearestOps(name string) (near []string) {
 	for _, op := range OpNames() {
 		c, of := candidate{name: op}, strings.Split(op, "_")
 		c.further = len(of) - len(words)
+		of = append(of, otherNames[op]...)
 		for _, word := range words {
 			least := len(word)
 			for _, other := range of {
