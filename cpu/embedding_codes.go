@@ -82,12 +82,9 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 }
 
 func (b *codeBags) run(m *EmbeddingSums) {
-	switch w := &m.Codes.Weight; {
-	case !w.DType.Packed() && !w.Contiguous() || m.Columns == 0:
-		b.slow(m)
-	case b.takes(m):
+	if b.takes(m) {
 		b.sumCodes(m)
-	default:
+	} else {
 		b.inFloats(m)
 	}
 }
@@ -113,7 +110,6 @@ func (b *codeBags) sumCodes(m *EmbeddingSums) {
 		b.direct.sum(m, sumInChunks[float32], b.inFloats)
 		at += columns
 	}
-	*m = all
 }
 
 // noZero is the zero point of codes that have none.
@@ -168,9 +164,6 @@ func (b *codeBags) short(m, all *EmbeddingSums, rows *weightRun, at, end int) {
 	m.Start = m.Scratch.Ints(codeStarts, end-at+1)
 	for i := range m.Start {
 		m.Start[i] = all.Start[at+i] - from
-	}
-	if m.Sources != nil {
-		m.Sources = all.Sources[from:to]
 	}
 	out := m.Out
 	for column := int64(0); column < all.Columns; column += Block {

@@ -22,7 +22,7 @@ func (b *codeBags) dequantize(m, all *EmbeddingSums, rows *weightRun, from, to, 
 			b.term(rows, m.Terms.Row(int64(i), 0), columns, p, first)
 		}
 	}
-	if all.Factors.P != nil && n > 0 {
+	if all.Factors.P != nil {
 		factors := memory.row[:n]
 		loadRow(b.x, factors, all.Factors.At(from))
 		m.Factors = Span{P: unsafe.Pointer(&memory.row), Stride: 4, DType: tensor.F32}
@@ -49,16 +49,11 @@ func (b *codeBags) term(rows *weightRun, to Span, columns, row, column int64) {
 // gathers reports whether rows are dequantized together.
 func (b *codeBags) gathers(all *EmbeddingSums, column, columns, n int64) bool {
 	c := &all.Codes
-	groups := n // of all rows
-	switch inOne := column%c.GroupSize+columns <= c.GroupSize; {
-	case columns%groupUnit != 0 || c.Scale.DType != tensor.F32 || c.Zero.P != nil && c.Zero.DType != tensor.I32:
+	if n == 0 || columns%groupUnit != 0 || c.Scale.DType != tensor.F32 || c.Zero.P != nil && c.Zero.DType != tensor.I32 {
 		return false
-	case !inOne && (c.GroupSize%groupUnit != 0 || column%c.GroupSize != 0 || columns%c.GroupSize != 0):
-		return false
-	case !inOne:
-		groups *= columns / c.GroupSize
 	}
-	return n > 0 && groups <= mostScales
+	inOne := column%c.GroupSize+columns <= c.GroupSize
+	return inOne || c.GroupSize%groupUnit == 0 && column%c.GroupSize == 0 && columns%c.GroupSize == 0
 }
 
 // together dequantizes rows by one call: codes and parameters are copied first.

@@ -25,7 +25,7 @@ func (f *groupedPlan) tryColumns(c *call) int64 {
 	if c.members.count() >= gatherFrom {
 		least = fewColumns
 	}
-	if oneByOne || f.packed >= 0 || g.size[inner] < least || c.blocks == 0 {
+	if oneByOne || f.packed >= 0 || g.size[inner] < least {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -52,7 +52,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		lanes := min(fold.lanes, int(end-begin))
 		sums.Clear(lanes)
 		cur := w.members(c, group)
-		if f.scale >= 0 && fold.lanes > 1 {
+		if fold.lanes > 1 { // of extremes, scales are results
 			f.groupParams(c, w, n, 1)
 		}
 		a.Wide = true

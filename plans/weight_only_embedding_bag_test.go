@@ -11,26 +11,37 @@ import (
 )
 
 // Codes of every type with and without zero points, in groups and rows that kernels take and that they
-// leave parts of, short bags and one of more than a chunk.
+// leave parts of, short bags and ones of more than a chunk; a bag whose columns are taken in parts that
+// begin inside a group; more rows of short bags than memory has numbers for, and rows of several blocks.
 func TestBagsOfCodes(t *testing.T) {
-	seed := uint64(0)
+	keys := []string{
+		"mode=mean", "mode=sum per_sample_weights=f32", "mode=max", "mode=sum y=bf16",
+		"mode=max y=f16", "mode=mean weight_scale=f16", "mode=sum y=bf16 per_sample_weights=bf16",
+	}
+	sizes := []struct{ columns, group, indices, bags int }{
+		{16, 16, 420, 5},
+		{192, 64, 420, 2},
+		{304, 48, 420, 5},
+		{281, 1000, 420, 5},
+		{33, 5, 420, 5},
+		{48, 8, 420, 5},
+		{400, 192, 1100, 1},
+		{3, 2, 2100, 100},
+		{1344, 64, 31, 1},
+	}
+	seed := 0
 	for _, codes := range []string{"s8", "u8", "s4", "u4"} {
 		for _, zero := range []string{"none", "i32", "u8"} {
-			for _, keys := range []string{"mode=mean", "mode=sum per_sample_weights=f32", "mode=max", "mode=sum y=bf16"} {
-				for _, size := range [][2]int{{16, 16}, {64, 64}, {150, 48}, {281, 1000}, {33, 5}} {
+			for _, size := range sizes {
+				for range 3 {
 					seed++
-					c, err := testcase.NewCase(testcase.NewSource(seed, testcase.Small), fmt.Sprintf(
-						"weight_only_embedding_bag weight=%s[40,%d] indices=i64[420] offsets=i64[5] weight_zero_point=%s group_size=%d padding_idx=3 %s",
-						codes, size[0], zero, size[1], keys))
+					c, err := testcase.NewCase(testcase.NewSource(uint64(seed), testcase.Small), fmt.Sprintf(
+						"weight_only_embedding_bag weight=%s[40,%d] indices=i64[%d] offsets=i64[%d] weight_zero_point=%s group_size=%d padding_idx=3 %s",
+						codes, size.columns, size.indices, size.bags, zero, size.group, keys[seed%len(keys)]))
 					require.NoError(t, err)
 					want := defined(t, c)
-					for _, row := range rowsOf("weight_only_embedding_bag") {
-						got, err := c.Run(testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}})
-						if err != nil {
-							requireKind(t, err, plans.Unsupported)
-							continue
-						}
-						require.NoError(t, c.Compare(got, want), "%s\n%s", c.Text, row)
+					for _, row := range rowsFor(c) {
+						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Memory: testcase.EndsPage}, want, row)
 					}
 				}
 			}
