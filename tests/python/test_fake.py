@@ -181,6 +181,17 @@ def test_what_symbols_have_no_outputs_for_is_said(call, good, bad, words):
         compiled(x, bad)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float8_e5m2, torch.int4))
+def test_a_dtype_is_an_argument_of_what_is_compiled(dtype):
+    """The itemsize of a dtype that comes with a call is a symbol where everything may be one."""
+    torch._dynamo.reset()
+    x, scale = torch.ones(4, 6, requires_grad=True), torch.full((4,), 0.5)
+    compiled = torch.compile(isobit.quantize_per_channel, backend="eager", fullgraph=True, dynamic=True)
+    q = compiled(x, scale, None, 0, -8, 7, dtype)
+    assert_same(q.detach(), isobit.quantize_per_channel(x.detach(), scale, None, 0, -8, 7, dtype))
+    assert q.requires_grad == (dtype == torch.float32)
+
+
 def test_zero_points_of_float8_are_known():
     """Traced code cannot look whether integers are all 0, so it takes None alone."""
     with FakeTensorMode():

@@ -64,7 +64,7 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     args = with_scalars(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
-    carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
+    carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and not is_float8(dtype)
     call = op.apply if carries and out is None else op if out is None else partial(write_out, op, out)
     detached = (a.detach() if isinstance(a, Tensor) and i >= carries else a for i, a in enumerate(args))
     if is_dynamo_compiling():  # which has the words of the op's fake
