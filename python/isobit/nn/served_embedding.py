@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_dense
+from .._jagged import is_jagged, of_values
 from ..ops.embedding_bag import unnested
 from ._fake_quantizer import FakeQuantizer
 from ._modules import leaf
@@ -49,6 +50,8 @@ class ServedFakeQuantizedEmbedding(_ServedTable):
     An index that is negative or too large is an IndexError."""
 
     def forward(self, input: Tensor) -> Tensor:
+        if is_jagged(input):
+            return of_values(type(self).__name__, self.forward, input, None)
         self._check(input)
         return self._named(self.weight.rows, input)
 
@@ -72,8 +75,9 @@ class ServedFakeQuantizedEmbeddingBag(_ServedTable):
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         include_last_offset = self.include_last_offset
-        if isinstance(input, Tensor) and input.layout == torch.jagged:
-            input, offsets, per_sample_weights = unnested(input, offsets, per_sample_weights)
+        if is_jagged(input):
+            name = type(self).__name__
+            input, offsets, per_sample_weights = unnested(name, input, offsets, per_sample_weights)
             include_last_offset = True
         self._check(input)
         given = input, offsets, self.mode, per_sample_weights, include_last_offset, self.padding_idx
