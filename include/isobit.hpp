@@ -171,14 +171,14 @@ class Tensor {
 public:
   Tensor() = default;
 
-  // Compact, row-major memory of the given shape. const memory is for inputs;
-  // {} is the shape of a single value.
-  template <class T> Tensor(T *data, const Extents &shape) {
+  // Compact, row-major memory of the given shape. const memory is for inputs: a
+  // plan that would write to it throws. {} is the shape of a single value.
+  template <class T> Tensor(T *data, const Extents &shape) : is_const_(std::is_const_v<T>) {
     set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape);
   }
 
   // The same with strides, in elements.
-  template <class T> Tensor(T *data, const Extents &shape, const Extents &strides) {
+  template <class T> Tensor(T *data, const Extents &shape, const Extents &strides) : is_const_(std::is_const_v<T>) {
     if (shape.size() != strides.size())
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor's strides differ in number from its dimensions");
     set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape, &strides);
@@ -209,6 +209,7 @@ public:
   Tensor(const Tensor &other) { *this = other; }
   Tensor &operator=(const Tensor &other) {
     tensor_ = other.tensor_;
+    is_const_ = other.is_const_;
     shape_ = other.shape_;
     strides_ = other.strides_;
     tensor_.shape = other.tensor_.shape ? shape_.data() : nullptr;
@@ -224,12 +225,13 @@ public:
   }
 
   bool present() const { return tensor_.shape != nullptr; }
+  bool is_const() const { return is_const_; } // which an output must not be
   // The DLTensor, which lives as long as this Tensor; NULL when absent.
   const DLTensor *dl() const { return present() ? &tensor_ : nullptr; }
 
 private:
   void set(const volatile void *data, DLDataType dtype, const Extents &shape, const Extents *strides = nullptr) {
-    tensor_.data = const_cast<void *>(data); // inputs are only read
+    tensor_.data = const_cast<void *>(data); // plans write to what is not const alone
     tensor_.device = {kDLCPU, 0};
     tensor_.ndim = static_cast<int32_t>(shape.size());
     tensor_.dtype = dtype;
@@ -256,6 +258,7 @@ private:
   }
 
   DLTensor tensor_{};
+  bool is_const_ = false;
   Extents shape_{}, strides_{};
 };
 
@@ -273,6 +276,7 @@ public:
     detail::call(isobit_plan_create, problem.c_str(), &preference, &handle_);
     detail::call(isobit_plan_workspace_size, handle_, &workspace_size_);
     on_cpu_ = problem.find("device=cuda") == std::string::npos;
+    find_outputs(problem.substr(0, problem.find(' ')));
   }
 
   // How many plans cached() keeps; of more texts, the latest.
@@ -293,6 +297,7 @@ public:
     std::swap(handle_, other.handle_);
     std::swap(workspace_size_, other.workspace_size_);
     std::swap(on_cpu_, other.on_cpu_);
+    std::swap(outputs_, other.outputs_);
     return *this;
   }
   Plan(const Plan &) = delete;
@@ -307,15 +312,15 @@ public:
 
   // Runs on a CUDA stream, or with the caller's own workspace.
   void run(std::initializer_list<Tensor> args, void *stream, void *workspace, uint64_t size) const {
-    run(Pointers(args.begin(), args.size()), stream, workspace, size);
+    run(pointers(args.begin(), args.size()), stream, workspace, size);
   }
   void run(const std::vector<Tensor> &args, void *stream, void *workspace, uint64_t size) const {
-    run(Pointers(args.data(), args.size()), stream, workspace, size);
+    run(pointers(args.data(), args.size()), stream, workspace, size);
   }
 
   // Throws what run() would throw for these tensors, without running.
-  void can_implement(std::initializer_list<Tensor> args) const { can_implement(Pointers(args.begin(), args.size())); }
-  void can_implement(const std::vector<Tensor> &args) const { can_implement(Pointers(args.data(), args.size())); }
+  void can_implement(std::initializer_list<Tensor> args) const { can_implement(pointers(args.begin(), args.size())); }
+  void can_implement(const std::vector<Tensor> &args) const { can_implement(pointers(args.data(), args.size())); }
 
   uint64_t workspace_size() const { return workspace_size_; }
   std::string describe() const { return detail::text(isobit_plan_describe, handle_); } // JSON
@@ -340,6 +345,23 @@ private:
     std::array<const DLTensor *, 16> pointers_{};
     int32_t size_;
   };
+
+  // From the plan's JSON, in which an argument's name comes before its direction.
+  void find_outputs(const std::string &op) {
+    const std::string text = describe(), name = "{\"name\":\"", direction = "\"direction\":\"";
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at)) {
+      at += name.size();
+      const bool is_input = text.compare(text.find(direction, at) + direction.size(), 3, "in\"") == 0;
+      outputs_.push_back(is_input ? "" : op + ": " + text.substr(at, text.find('"', at) - at));
+    }
+  }
+
+  Pointers pointers(const Tensor *args, size_t n) const {
+    for (size_t i = 0; i < std::min(n, outputs_.size()); i++)
+      if (args[i].is_const() && !outputs_[i].empty())
+        throw Error(ISOBIT_INVALID_ARGUMENT, outputs_[i] + " is const; it is an output");
+    return {args, n};
+  }
 
   // Plans by their texts: where each is in a list, those used last in front.
   class Cache {
@@ -393,7 +415,7 @@ private:
   void can_implement(const Pointers &p) const { detail::call(isobit_plan_can_implement, handle_, p.data(), p.size()); }
 
   void run(const Tensor *args, size_t n) const {
-    const Pointers p(args, n);
+    const Pointers p = pointers(args, n);
     if (workspace_size_ == 0) return run(p, nullptr, nullptr, 0);
     if (!on_cpu_)
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: this plan needs a workspace on its device: pass one to run()");
@@ -444,6 +466,7 @@ private:
   isobit_plan handle_ = 0;
   uint64_t workspace_size_ = 0;
   bool on_cpu_ = true;
+  std::vector<std::string> outputs_{}; // for each argument the words for it, if it is written to
 };
 
 // Runs a problem once: its plan comes from Plan::cached, which keeps the latest

@@ -32,6 +32,17 @@ void tensors() {
   CHECK(there.dl()->shape != copy.dl()->shape && there.dl()->shape[1] == 3 && copy.dl()->device.device_type == kDLCPU);
   CHECK(thrown(": x is on cuda:3; want cpu", [&] { plan.run({there, {scale, {2}}, {}, {q.data(), {2, 3}}}); }) ==
         ISOBIT_INVALID_ARGUMENT);
+  // const memory as output was written to, or crashed the program where it is mapped so.
+  static const int8_t codes[6] = {};
+  const std::vector<isobit::Tensor> args{copy, {scale, {2}}, {}, {codes, {2, 3}}};
+  CHECK(args[3].is_const() && !isobit::Tensor(q).is_const());
+  CHECK(thrown("quantize_per_channel: q is const; it is an output", [&] { plan.run(args); }) ==
+        ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("q is const", [&] { plan.run(args, nullptr, nullptr, 0); }) == ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("q is const", [&] { plan.can_implement(args); }) == ISOBIT_INVALID_ARGUMENT);
+  const isobit::Plan renorm("embedding_renorm weight=f32[2,3] indices=i64[0] max_norm=1");
+  const std::vector<int64_t> none;
+  CHECK(thrown("embedding_renorm: weight is const", [&] { renorm.run({copy, none}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {2, 3}, {3}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {3}, {3, 1}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("8 elements", [&] { isobit::Tensor(x, {2, 4}); }) == ISOBIT_INVALID_ARGUMENT);

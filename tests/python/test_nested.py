@@ -16,6 +16,30 @@ def test_rows_for_nested_indices():
     assert_same(*(torch.autograd.grad(y.values(), (weight,), dy) for y in (got, want)))
 
 
+def test_nested_indices_of_codes():
+    nested = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([0, 4, 3])], layout=torch.jagged)
+    trained = isobit.nn.prepare(
+        torch.nn.Sequential(torch.nn.Embedding(5, 4)), embedding={"dtype": torch.int4, "group_size": 4}
+    )
+    served, want = isobit.nn.convert(trained), trained.eval()(nested)
+    got = served(nested)
+    assert got.is_nested and got.shape[0::2] == want.shape[0::2]
+    assert_same(got.values(), want.values().detach())
+    codes, scale = torch.arange(20, dtype=torch.int8).view(5, 4), draw(5, 1).abs()
+    weights = torch.nested.nested_tensor_from_jagged(draw(5, seed=2), nested.offsets())
+    call = {"group_size": 4, "mode": "sum"}
+    assert_same(
+        isobit.weight_only_embedding_bag(nested, codes, scale, per_sample_weights=weights, **call),
+        isobit.embedding_bag(nested, codes * scale, mode="sum", per_sample_weights=weights),
+    )
+    with pytest.raises(ValueError, match="weight_only_embedding_bag: offsets were given, and input is nested"):
+        isobit.weight_only_embedding_bag(nested, codes, scale, offsets=nested.offsets(), **call)
+    with pytest.raises(
+        ValueError, match="ServedFakeQuantizedEmbedding: input is torch.float32; want one of torch.int32"
+    ):
+        served(torch.nested.nested_tensor([draw(2), draw(3)], layout=torch.jagged))
+
+
 def test_products_of_nested_rows():
     rows, w, dy = [draw(2, 6), draw(3, 6, seed=1)], draw(4, 6, seed=2).requires_grad_(), draw(5, 4, seed=3)
     nested = torch.nested.nested_tensor(rows, layout=torch.jagged)

@@ -118,8 +118,8 @@ def table():
         (TypeError, "FakeQuantizedLinear: input must be a Tensor", lambda: FakeQuantizedLinear(2, 2)(None)),
         (TypeError, "FakeQuantizedEmbedding: input must be a Tensor, not list", lambda: table()([1])),
         (ValueError, "FakeQuantizedEmbedding: input is torch.float32; want one of torch.int32", lambda: table()(draw(2))),
-        (IndexError, "FakeQuantizedEmbedding: input has an index out of range; want 0 to 3", lambda: table()(torch.tensor([4]))),
-        (IndexError, "FakeQuantizedEmbedding: input has an index out of range; want 0 to 3", lambda: table()(torch.tensor([-1]))),
+        (IndexError, "FakeQuantizedEmbedding: input is 4 at position 0; want 0 to 3", lambda: table()(torch.tensor([4]))),
+        (IndexError, "FakeQuantizedEmbedding: input is -1 at position 0; want 0 to 3", lambda: table()(torch.tensor([-1]))),
     ),
 )  # fmt: skip
 def test_modules_name_what_is_wrong(error, message, call):

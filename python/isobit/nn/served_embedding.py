@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_dense
+from .._explain import IndexOutOfRange
+from .._jagged import is_jagged, of_values
 from ..ops.embedding_bag import unnested
 from ._fake_quantizer import FakeQuantizer
 from ._modules import leaf
@@ -32,12 +34,15 @@ class _ServedTable(torch.nn.Module):
         if input.dtype not in _INDICES:
             raise ValueError(f"{owner}: input is {input.dtype}; want one of {', '.join(map(str, _INDICES))}")
 
-    def _named(self, function: Callable[..., Tensor], *args: Any) -> Tensor:
+    def _named(self, function: Callable[..., Tensor], input: Tensor, *args: Any) -> Tensor:
         try:
-            return function(*args)
+            return function(input, *args)
         except IndexError:
-            owner = type(self).__name__
-            raise IndexError(f"{owner}: input has an index out of range; want 0 to {self.num_embeddings - 1}") from None
+            came, last = "has an index out of range", self.num_embeddings - 1
+            if not torch._C._are_functorch_transforms_active():  # whose tensors have no values
+                at = int(((input < 0) | (input > last)).flatten().int().argmax())
+                came = f"is {int(input.flatten()[at])} at position {at}"
+            raise IndexOutOfRange(f"{type(self).__name__}: input {came}; want 0 to {last}") from None
 
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}"
@@ -46,9 +51,11 @@ class _ServedTable(torch.nn.Module):
 @leaf
 class ServedFakeQuantizedEmbedding(_ServedTable):
     """What FakeQuantizedEmbedding becomes: ``forward(input)`` gathers rows of codes, and dequantizes them.
-    An index that is negative or too large is an IndexError."""
+    An index that is negative or too large is an IndexError that names its position and value."""
 
     def forward(self, input: Tensor) -> Tensor:
+        if is_jagged(input):
+            return of_values(type(self).__name__, self.forward, input, None)
         self._check(input)
         return self._named(self.weight.rows, input)
 
@@ -57,7 +64,7 @@ class ServedFakeQuantizedEmbedding(_ServedTable):
 class ServedFakeQuantizedEmbeddingBag(_ServedTable):
     """What FakeQuantizedEmbeddingBag becomes: ``forward(input, offsets, per_sample_weights)`` gives the sum,
     mean or max of each bag's rows of codes, dequantized, with the gradient of per_sample_weights.
-    An index that is negative or too large is an IndexError."""
+    An index that is negative or too large is an IndexError that names its position and value."""
 
     def __init__(
         self,
@@ -72,8 +79,9 @@ class ServedFakeQuantizedEmbeddingBag(_ServedTable):
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         include_last_offset = self.include_last_offset
-        if isinstance(input, Tensor) and input.layout == torch.jagged:
-            input, offsets, per_sample_weights = unnested(input, offsets, per_sample_weights)
+        if is_jagged(input):
+            name = type(self).__name__
+            input, offsets, per_sample_weights = unnested(name, input, offsets, per_sample_weights)
             include_last_offset = True
         self._check(input)
         given = input, offsets, self.mode, per_sample_weights, include_last_offset, self.padding_idx

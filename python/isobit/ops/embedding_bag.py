@@ -10,6 +10,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autograd import leave_to_python
 from .._checks import check_dense, spell
+from .._jagged import is_jagged
 from .._op import Op
 from .._vmap import register
 from ._sparse import coalesced, distinct
@@ -152,8 +153,8 @@ def embedding_bag(
         y = _quick(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
         if y is not NotImplemented:
             return y
-    if isinstance(input, Tensor) and input.layout == torch.jagged:
-        input, offsets, per_sample_weights = unnested(input, offsets, per_sample_weights)
+    if is_jagged(input):
+        input, offsets, per_sample_weights = unnested("embedding_bag", input, offsets, per_sample_weights)
         include_last_offset = True
     check_dense("embedding_bag", input=input, weight=weight)
     bags = bags_of("embedding_bag", input, weight, offsets, per_sample_weights, mode, include_last_offset)
@@ -174,27 +175,27 @@ def embedding_bag(
     return y
 
 
-def unnested(input: Any, offsets: Any, per_sample_weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def unnested(
+    op: str, input: Any, offsets: Any, per_sample_weights: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """The values and offsets of a jagged tensor, which is a batch of bags."""
     if offsets is not None:
-        raise ValueError("embedding_bag: offsets were given, and input is nested, whose rows are the bags")
+        raise ValueError(f"{op}: offsets were given, and input is nested, whose rows are the bags")
     if input.dim() != 2:
-        raise ValueError(
-            f"embedding_bag: input is nested, of {input.dim()} dimensions; want two, of which rows are the bags"
-        )
+        raise ValueError(f"{op}: input is nested, of {input.dim()} dimensions; want two, of which rows are the bags")
     nested = {"input": input}
     if per_sample_weights is not None:
         nested["per_sample_weights"] = per_sample_weights
     for name, t in nested.items():
         if getattr(t, "layout", None) != torch.jagged:
-            raise ValueError(f"embedding_bag: input is nested; want {name} nested, too, in the jagged layout")
+            raise ValueError(f"{op}: input is nested; want {name} nested, too, in the jagged layout")
         if t.lengths() is not None:
-            raise ValueError(f"embedding_bag: {name} is nested with gaps between its rows; want it contiguous")
+            raise ValueError(f"{op}: {name} is nested with gaps between its rows; want it contiguous")
     starts, values = input.offsets(), None
     if per_sample_weights is not None:
         other, values = nested["per_sample_weights"].offsets(), per_sample_weights.values()
         if other is not starts and not is_dynamo_compiling() and not torch.equal(other, starts):
-            raise ValueError("embedding_bag: per_sample_weights is nested; want rows as long as those of input")
+            raise ValueError(f"{op}: per_sample_weights is nested; want rows as long as those of input")
     return input.values(), starts, values
 
 

@@ -11,12 +11,13 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autograd import leave_to_python
 from .._checks import check_dense
+from .._jagged import is_jagged
 from .._op import Op
 from .._transforms import wants_derivative
 from .._vmap import register
 from .dequantize import weights
 from .embedding import padding_row
-from .embedding_bag import bags_of, embedding_bag
+from .embedding_bag import bags_of, embedding_bag, unnested
 from .qparams import code_range
 
 _NAME = "weight_only_embedding_bag"
@@ -81,6 +82,9 @@ def weight_only_embedding_bag(
         y = _quick(input, weight, offsets, *given, last_dim)
         if y is not NotImplemented:
             return y
+    if is_jagged(input):
+        input, offsets, per_sample_weights = unnested(_NAME, input, offsets, per_sample_weights)
+        include_last_offset = True
     check_dense(_NAME, input=input, weight=weight, weight_scale=weight_scale)
     if weight_zero_point is not None:
         check_dense(_NAME, weight_zero_point=weight_zero_point)
