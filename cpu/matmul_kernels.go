@@ -70,11 +70,12 @@ func newMatmulTypes() (types []matmulType) {
 		}
 		t := matmulType{f.needs, f.other, panels, newMatmulTransposed(f.needs, f.lanes, f.transposed, f.transposedWide), f.transpose}
 		switch { // chains of 16 bits take longer than memory
-		case f.needs >= AVX512:
-		case f.other == tensor.BF16:
-			t.transposed.farRows = t.transposed.wideRows
+		case f.other == tensor.F16 && f.needs >= AVX512:
+			t.transposed.farRows = 1
 		case f.other == tensor.F16:
 			t.transposed.farRows = 2
+		case f.other == tensor.BF16 && f.needs < AVX512:
+			t.transposed.farRows = t.transposed.wideRows
 		}
 		types = append(types, t)
 	}
