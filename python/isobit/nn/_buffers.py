@@ -24,10 +24,10 @@ def has_value(x: Tensor) -> bool:
 def member(module: torch.nn.Module, name: str) -> Any:
     """module.name, of a buffer or a submodule, in a tenth of the time that Module.__getattr__ takes: Python calls that only
     after its own look-up has failed."""
-    found: Any = module._buffers.get(name)
-    if found is None:
-        found = module._modules.get(name)
-    return getattr(module, name) if found is None else found
+    for members in (module._buffers, module._modules):
+        if name in members:
+            return members[name]
+    return getattr(module, name)
 
 
 def version_of(t: Tensor) -> int | None:

@@ -171,12 +171,7 @@ class ServedWeight(FollowsData):
     def has_groups(self) -> bool:
         """Whether kernels sum rows of its codes as they are: of integers, in groups along each row, into f32."""
         scheme = self.scheme
-        if (
-            self.dtype != torch.float32
-            or scheme is None
-            or self.scale is None
-            or (scheme.dtype in PACKED and is_exporting())
-        ):
+        if self.dtype != torch.float32 or scheme is None or (scheme.dtype in PACKED and is_exporting()):
             return False
         return scheme.code_dtype is None and scheme.grouping.shares_along_rows()
 
@@ -193,11 +188,12 @@ class ServedWeight(FollowsData):
         if not self.has_groups():
             row = padding_row(padding_idx, self.shape[0])
             return bags_of_rows(self.rows, input, offsets, mode, per_sample_weights, include_last_offset, row)
-        assert self.scheme is not None and self.scale is not None
-        size, scale, zero_point = in_groups(self.scheme, self.shape[0], self.shape[1], self.scale, self.zero_point)
+        assert self.scheme is not None
+        codes, *parameters = (member(self, name) for name in ("codes", "scale", "zero_point"))
+        size, scale, zero_point = in_groups(self.scheme, self.shape[0], self.shape[1], *parameters)
         return weight_only_embedding_bag(
             input,
-            self.codes,
+            codes,
             scale,
             zero_point,
             offsets,

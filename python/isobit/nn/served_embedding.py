@@ -12,6 +12,7 @@ from .._checks import check_dense
 from .._explain import IndexOutOfRange
 from .._jagged import is_jagged, of_values
 from ..ops.embedding_bag import unnested
+from ._buffers import member
 from ._fake_quantizer import FakeQuantizer
 from ._modules import leaf
 from .served import ServedWeight
@@ -57,7 +58,7 @@ class ServedFakeQuantizedEmbedding(_ServedTable):
         if is_jagged(input):
             return of_values(type(self).__name__, self.forward, input, None)
         self._check(input)
-        return self._named(self.weight.rows, input)
+        return self._named(member(self, "weight").rows, input)
 
 
 @leaf
@@ -85,7 +86,7 @@ class ServedFakeQuantizedEmbeddingBag(_ServedTable):
             include_last_offset = True
         self._check(input)
         given = input, offsets, self.mode, per_sample_weights, include_last_offset, self.padding_idx
-        return self._named(self.weight.bags, *given)
+        return self._named(member(self, "weight").bags, *given)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode={self.mode!r}"

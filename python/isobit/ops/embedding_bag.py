@@ -106,8 +106,28 @@ for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
 _fast, _direct = _FORWARD.fast, _FORWARD.direct
 
 
+def quick_ends(
+    op: str, weight: Any, offsets: Any, padding_idx: Any, include_last_offset: Any
+) -> tuple[int, bool] | None:
+    """The padding's row or -1, and whether the last offset ends the last bag; None where something is wrong."""
+    if type(include_last_offset) is not bool or not isinstance(weight, Tensor):
+        return None
+    if weight.is_nested or weight.dim() != 2:
+        return None
+    ends = include_last_offset and offsets is not None
+    return None if ends and not offsets.shape[0] else (padding_row(padding_idx, weight.shape[0], op), ends)
+
+
 def _quick(
-    input: Any, weight: Any, offsets: Any, per_sample_weights: Any, mode: Any, scale_grad_by_freq: Any, sparse: Any
+    input: Any,
+    weight: Any,
+    offsets: Any,
+    per_sample_weights: Any,
+    mode: Any,
+    scale_grad_by_freq: Any,
+    sparse: Any,
+    padding_idx: Any,
+    include_last_offset: Any,
 ) -> Any:
     """The call of the usual arguments; NotImplemented where something is wrong, or a case for torch's dispatcher."""
     lists = input if offsets is None else offsets
@@ -115,7 +135,13 @@ def _quick(
         return NotImplemented
     if mode == "max" and not (scale_grad_by_freq is sparse is False):
         return NotImplemented
-    attributes = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
+    row, ends = -1, False
+    if padding_idx is not None or include_last_offset is not False:
+        given = quick_ends("embedding_bag", weight, offsets, padding_idx, include_last_offset)
+        if given is None:
+            return NotImplemented
+        row, ends = given
+    attributes = (lists.shape[0] - ends, mode, row, ends, scale_grad_by_freq, sparse, False)
     call = _fast if mode == "max" else _direct  # its gradient wants chosen, too
     results = call(weight, input, offsets, per_sample_weights, *attributes)
     return results if results is NotImplemented else results[0]
@@ -149,8 +175,9 @@ def embedding_bag(
     >>> isobit.embedding_bag(torch.tensor([2, 0, 1]), weight, torch.tensor([0, 2]), mode="sum").tolist()
     [[4.0, 6.0], [2.0, 3.0]]
     """
-    if max_norm is None and padding_idx is None and include_last_offset is False and not is_dynamo_compiling():
-        y = _quick(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
+    if max_norm is None and not is_dynamo_compiling():
+        given = mode, scale_grad_by_freq, sparse, padding_idx, include_last_offset
+        y = _quick(input, weight, offsets, per_sample_weights, *given)
         if y is not NotImplemented:
             return y
     if is_jagged(input):

@@ -17,7 +17,7 @@ from .._transforms import wants_derivative
 from .._vmap import register
 from .dequantize import weights
 from .embedding import padding_row
-from .embedding_bag import bags_of, embedding_bag, unnested
+from .embedding_bag import bags_of, embedding_bag, quick_ends, unnested
 from .qparams import code_range
 
 _NAME = "weight_only_embedding_bag"
@@ -36,14 +36,18 @@ register(_OP)
 _fast = _OP.fast
 
 
-def _quick(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
+def _quick(input: Any, weight: Any, offsets: Any, padding_idx: Any, include_last_offset: Any, *rest: Any) -> Any:
     """The call of the usual arguments; NotImplemented where something is wrong, or there is more to do."""
     lists = input if offsets is None else offsets
     if type(lists) is not Tensor or type(weight) is not Tensor or lists.is_nested or lists.dim() == 0:
         return NotImplemented
-    per_sample_weights, weight_scale, weight_zero_point, group_size, dtype, *more = rest
-    parameters = per_sample_weights, weight_scale, weight_zero_point, lists.shape[0], group_size
-    return _fast(weight, input, offsets, *parameters, weight.dtype if dtype is None else dtype, *more)
+    given = quick_ends(_NAME, weight, offsets, padding_idx, include_last_offset)
+    if given is None:
+        return NotImplemented
+    row, ends = given
+    *parameters, group_size, dtype, output_dtype, mode, last_dim = rest
+    attributes = group_size, weight.dtype if dtype is None else dtype, output_dtype, mode, row, ends, last_dim
+    return _fast(weight, input, offsets, *parameters, lists.shape[0] - ends, *attributes)
 
 
 leave_to_python(_quick)
@@ -77,9 +81,9 @@ def weight_only_embedding_bag(
     >>> isobit.weight_only_embedding_bag(torch.tensor([[2, 0, 1]]), codes, scale, group_size=2, mode="sum").tolist()
     [[3.0, 13.0]]
     """
-    if padding_idx is None and include_last_offset is False and not is_dynamo_compiling():
-        given = per_sample_weights, weight_scale, weight_zero_point, group_size, dtype, output_dtype, mode, -1, False
-        y = _quick(input, weight, offsets, *given, last_dim)
+    if not is_dynamo_compiling():
+        given = per_sample_weights, weight_scale, weight_zero_point, group_size, dtype, output_dtype, mode, last_dim
+        y = _quick(input, weight, offsets, padding_idx, include_last_offset, *given)
         if y is not NotImplemented:
             return y
     if is_jagged(input):
