@@ -202,6 +202,9 @@ func TestWorkspaceLimitLowersThreads(t *testing.T) {
 		}
 		one, err := within(1, 0)
 		require.NoError(t, err)
+		if without && one.SKU().Row == "go" {
+			continue // a processor without kernels of this op
+		}
 		six, err := within(6, 0)
 		require.NoError(t, err)
 		least, most := one.WorkspaceSize(), six.WorkspaceSize()

@@ -33,7 +33,7 @@ compare() {
   "${test[@]}" ./tests -run '^TestGolden$'
   "${test[@]}" ./tensor ./cpu ./autodiff/internal/...
   "${test[@]}" ./autodiff -skip 'Allocate|Memory|Goroutines'
-  "${test[@]}" ./plans -run 'Rows|Views|Every|Sums|Exact|Float8|Packed|Gradients|Strides|Absent|WeightOnly|Bag|Bicubic'
+  "${test[@]}" ./plans -run 'Rows|Views|Every|Sums|Exact|Float8|Packed|Gradients|Strides|Absent|WeightOnly|Bag|Bicubic|Chosen|Named|Pairs'
 }
 
 # Builds the C library for arm64 and runs its consumers.

@@ -14,7 +14,7 @@ INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
 TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
 OBSERVERS = (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, HistogramObserver)
 STATIC = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
-LEARNED = INT8 | {"range_learning": True, "is_dynamic": False}
+LEARNED = INT8 | {"range_learning": True}
 MODELS = {
     "dynamic": (INT8, TOKENS),
     "static": (INT8 | {"is_dynamic": False}, STATIC),

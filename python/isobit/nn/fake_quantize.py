@@ -108,7 +108,8 @@ class FakeQuantize(FakeQuantizer):
         where symmetric. ``shape`` is that of what is quantized, where it is known.
 
         With ``range_learning`` it is a LearnableFakeQuantize, which wants shape unless it is per tensor: scales, and
-        zero points where not symmetric, start at the range of the first batch and are learned by LSQ.
+        zero points where not symmetric, start at the range of the first batch and are learned by LSQ. is_dynamic is
+        False then, and True otherwise, unless given.
 
         ValueError for what there is not: a ``zero_point_domain`` of FLOAT, as of tinygemm's int4 weights, whose zero
         point is a value, not a code, so that 0 may have none; and learned ranges per token, of which there would

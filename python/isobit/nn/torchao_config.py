@@ -69,6 +69,8 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"from_config: {', '.join(sorted(unknown))} is not a field; want {', '.join(_DEFAULTS)}")
     fields |= keywords
+    if config is None and "is_dynamic" not in keywords:
+        fields["is_dynamic"] = not fields["range_learning"]
     check_kinds("from_config", "b", is_dynamic=fields["is_dynamic"], range_learning=fields["range_learning"])
     check_kinds("from_config", "b?", is_symmetric=fields["is_symmetric"])
     check_kinds("from_config", "f?", eps=fields["eps"])
