@@ -14,7 +14,7 @@ var symmetricAttr = attr{
 
 var epsAttr = attr{
 	name: "eps", kind: floatAttr, def: 0.0,
-	doc: "the least scale, at least 0: one that would be smaller is this, and zero points are made with it",
+	doc: "the least scale, at least 0 and finite: one that would be smaller is this, and zero points are made with it",
 }
 
 // The scale and zero point that an op chooses: outputs.

@@ -100,8 +100,8 @@ func Of[T Element](data []T, shape ...int64) View {
 		shape = []int64{int64(len(data))}
 	}
 	v := View{DType: dtypeOf[T](), Shape: shape, High: int64(len(data)) * dtypeOf[T]().Size()}
-	if n := v.NumElements(); n != int64(len(data)) {
-		panic(fmt.Sprintf("tensor.Of: shape %v has %d elements, the slice has %d", shape, n, len(data)))
+	if v.NumElements() != int64(len(data)) {
+		panic(fmt.Sprintf("tensor.Of: shape %v is not one of %d elements, which the slice has", shape, len(data)))
 	}
 	v.Data = unsafe.Pointer(unsafe.SliceData(data))
 	return v

@@ -105,6 +105,12 @@ def _sees_functions() -> bool:
     )
 
 
+def _raw_stream(index: int) -> int:
+    """torch's current stream on a CUDA device; 0 where it has no devices, so that the plan says what is wrong."""
+    stream: int = torch._C._cuda_getCurrentRawStream(index) if torch.cuda.is_available() else 0
+    return stream
+
+
 class Elsewhere(Exception):
     """Raised where autograd's function leaves a call to torch's dispatcher, before anything was computed."""
 
@@ -126,7 +132,7 @@ def set_up() -> None:
             "function_modes": torch._C._len_torch_function_stack,
             "sees_functions": _sees_functions,
             "tracing_state": torch._C._get_tracing_state,
-            "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
+            "raw_stream": _raw_stream,
             "increment_version": increment_version,
             "is_autocast_enabled": torch._C._is_any_autocast_enabled,
             "transforms_are_active": torch._C._are_functorch_transforms_active,

@@ -112,6 +112,7 @@ BAD = {
     "has data 0x8 and byte_offset 0, which lead to no memory": {"data": 8},
     "is at an address that is not a multiple of its element size, 4": {"byte_offset": 1},
     "which lead to no memory": {"byte_offset": (1 << 64) - 1},
+    "is on cuda:0; want cpu": {"device_type": 2},  # also where torch, which is asked for a stream, has no such device
     "is on DLPack device type 8; want cpu (1) or cuda (2)": {"device_type": 8},
     "is on DLPack device type -1; want cpu (1) or cuda (2)": {"device_type": -1},
 }
