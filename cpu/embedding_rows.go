@@ -22,18 +22,6 @@ type rowSum struct {
 		factors, to *byte, apart, columns, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 }
 
-// The bits of a sum's mode, as internal/gen/embedding.go names them.
-const (
-	sumAccumulate = 1 << iota
-	sumDivide
-	sumStream      // store around the caches: to is at a multiple of a register
-	sumWide        // store in the compute type
-	sumLong        // also more rows than a chunk, one after the other
-	sumWideFactors // factors are of the compute type
-	sumBF16        // of rows of f32: store in another type
-	sumF16
-)
-
 // narrower are the bits for types that are not the rows'.
 var narrower = map[tensor.DType]int{tensor.BF16: sumBF16, tensor.F16: sumF16}
 

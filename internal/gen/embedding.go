@@ -9,18 +9,6 @@ import (
 // The sums of an embedding's backward pass: a destination's columns stay in
 // registers while the rows that belong to it are added one after the other.
 
-// The bits of a sum's mode, as cpu/embedding.go names them.
-const (
-	sumAccumulate = 1 << iota
-	sumDivide
-	sumStream
-	sumWide
-	sumLong
-	sumWideFactors
-	sumBF16
-	sumF16
-)
-
 // longestSum is how many rows are summed here; what has more is summed in chunks.
 const longestSum = 256
 
