@@ -64,7 +64,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	clears, end := !m.Accumulate && m.Stream && mode&sumStream == 0, len(m.Start)
 	m.at = m.EmbeddingSum
 	m.at.Columns = whole
-	for at := 0; at < m.Destinations(); {
+	for at := 0; at < m.destinations(); {
 		n, to := m.Start[at+1]-m.Start[at], unsafe.Add(m.Out.P, int64(at)*m.Apart)
 		if clears {
 			end = at + 2
@@ -152,7 +152,7 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 		chunks := NewChunks[C](e.Scratch, 2, int(width))
 		for i := 0; i < len(e.Positions); i += ChunkSize {
 			m := min(ChunkSize, len(e.Positions)-i)
-			acc, chunk := chunks.NextChunk(m), e.Scratch.Ints(0, 2)
+			acc, chunk := chunks.nextChunk(m), e.Scratch.Ints(0, 2)
 			chunk[0], chunk[1] = int64(i), int64(i+m)
 			s.call(e, chunk, unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, sumWide)
 		}
