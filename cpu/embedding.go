@@ -75,22 +75,27 @@ type EmbeddingSums struct {
 
 // EmbeddingSum is one destination row of an EmbeddingSums.
 type EmbeddingSum struct {
-	Terms      Matrix
-	Codes      WeightRows // instead of Terms, in bags of codes: what these stand for, rounded to Out's type
-	Positions  []int64    // rows of Terms, in order
-	Factors    Span       // what each row is multiplied by, one after the other in the type of Terms; without P: nothing
-	Sources    []int64    // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
-	Ranks      []uint32   // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
-	Width      int64      // elements of a row of Terms
-	Choice     Matrix     // bags of mode max: an output, of each element the position that it came from, from the first destination on
-	bag        int64      // row of Choice
-	Out        Span       // the destination, from its first column of interest
-	Column     int64      // the first column of interest
+	Terms Matrix
+	Codes WeightRows // instead of Terms, in bags of codes: what these stand for, rounded to Out's type
+	Width int64      // elements of a row of Terms
+
+	Positions []int64 // rows of Terms, in order
+	Factors   Span    // what each row is multiplied by, one after the other in the type of Terms; without P: nothing
+
+	Out        Span  // the destination, from its first column of interest
+	Column     int64 // the first column of interest
 	Columns    int64
 	Accumulate bool
 	ByFreq     bool // divide the sum by the number of contributions
 	Stream     bool // store around the caches; see StoreFence
-	Scratch    *Scratch
+
+	// Of bags of mode max.
+	Sources []int64  // of each row, the position among the indices that named it; backward, its rank in the bag
+	Choice  Matrix   // an output, of each element the position that it came from, from the first destination on
+	Ranks   []uint32 // backward: of each element of Terms, the rank in its bag of the row that it came from
+	bag     int64    // row of Choice
+
+	Scratch *Scratch
 }
 
 // Matrix is a tensor whose rows are picked by their row-major number among the
