@@ -75,22 +75,27 @@ type EmbeddingSums struct {
 
 // EmbeddingSum is one destination row of an EmbeddingSums.
 type EmbeddingSum struct {
-	Terms      Matrix
-	Codes      WeightRows // instead of Terms, in bags of codes: what these stand for, rounded to Out's type
-	Positions  []int64    // rows of Terms, in order
-	Factors    Span       // what each row is multiplied by, one after the other in the type of Terms; without P: nothing
-	Sources    []int64    // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
-	Ranks      []uint32   // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
-	Width      int64      // elements of a row of Terms
-	Choice     Matrix     // bags of mode max: an output, of each element the position that it came from, from the first destination on
-	Bag        int64      // row of Choice
-	Out        Span       // the destination, from its first column of interest
-	Column     int64      // the first column of interest
+	Terms Matrix
+	Codes WeightRows // instead of Terms, in bags of codes: what these stand for, rounded to Out's type
+	Width int64      // elements of a row of Terms
+
+	Positions []int64 // rows of Terms, in order
+	Factors   Span    // what each row is multiplied by, one after the other in the type of Terms; without P: nothing
+
+	Out        Span  // the destination, from its first column of interest
+	Column     int64 // the first column of interest
 	Columns    int64
 	Accumulate bool
 	ByFreq     bool // divide the sum by the number of contributions
 	Stream     bool // store around the caches; see StoreFence
-	Scratch    *Scratch
+
+	// Of bags of mode max.
+	Sources []int64  // of each row, the position among the indices that named it; backward, its rank in the bag
+	Choice  Matrix   // an output, of each element the position that it came from, from the first destination on
+	Ranks   []uint32 // backward: of each element of Terms, the rank in its bag of the row that it came from
+	bag     int64    // row of Choice
+
+	Scratch *Scratch
 }
 
 // Matrix is a tensor whose rows are picked by their row-major number among the
@@ -135,8 +140,8 @@ func (m *Matrix) hasEvenRows() bool { return m.Contiguous() && m.Dims == 1 }
 // or those of grad_output that one index picked.
 var RowSums = embeddingRows(byCompute(each(rowSumsGo[float32]), each(rowSumsGo[float64])))
 
-// Destinations returns how many there are.
-func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }
+// destinations returns how many there are.
+func (m *EmbeddingSums) destinations() int { return len(m.Start) - 1 }
 
 // one returns the sum of a destination, once m.at has what all have in common.
 // It is m's own, so that running does not allocate.
@@ -149,7 +154,7 @@ func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 	if m.Sources != nil {
 		e.Sources = m.Sources[from:to]
 	}
-	e.Out.P, e.Bag = unsafe.Add(m.Out.P, int64(number)*m.Apart), int64(number)
+	e.Out.P, e.bag = unsafe.Add(m.Out.P, int64(number)*m.Apart), int64(number)
 	return e
 }
 
@@ -157,7 +162,7 @@ func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 func each(one func(*EmbeddingSum)) func(*EmbeddingSums) {
 	return func(m *EmbeddingSums) {
 		m.at = m.EmbeddingSum
-		for number := range m.Destinations() {
+		for number := range m.destinations() {
 			one(m.one(number))
 		}
 	}

@@ -10,16 +10,20 @@ import (
 // rowSums are sums of rows, one for each row of out: those of terms whose
 // numbers stand in order[start[r]:start[r+1]], where r is the row's number.
 type rowSums struct {
-	named              namedRows // the others have no terms
 	kernel             func(*cpu.EmbeddingSums)
-	accumulate, byFreq bool
-	start, order       []int64
-	factors            cpu.Span // by element of order, or none
-	sources            []int64  // by element of order, or nil
-	ranks              []uint32 // by element of terms, or nil
 	terms              cpu.Matrix
 	codes              cpu.WeightRows // instead of terms
-	out, choice        *tensor.View   // choice: a second output, of the positions that were chosen
+	out                *tensor.View
+	accumulate, byFreq bool
+
+	start, order []int64
+	named        namedRows // the others have no terms
+	factors      cpu.Span  // by element of order, or none
+
+	// Of bags of mode max.
+	sources []int64      // by element of order, or nil
+	ranks   []uint32     // by element of terms, or nil
+	choice  *tensor.View // a second output, of the positions that were chosen
 }
 
 // sumTypes are the types of sums of rows.
