@@ -20,14 +20,14 @@ func NewChunks[C Compute](s *Scratch, first, width int) Chunks[C] {
 	return Chunks[C]{scratch: s, first: first, width: width}
 }
 
-// Column returns the sum of element i alone, which has had count contributions
+// column returns the sum of element i alone, which has had count contributions
 // of its own.
-func (c *Chunks[C]) Column(i int, count int64) Chunks[C] {
+func (c *Chunks[C]) column(i int, count int64) Chunks[C] {
 	return Chunks[C]{scratch: c.scratch, first: c.first, from: c.from + i, width: 1, count: count}
 }
 
-// Running returns the running sum, whatever it holds.
-func (c *Chunks[C]) Running() []C { return c.block(0) }
+// running returns the running sum, whatever it holds.
+func (c *Chunks[C]) running() []C { return c.block(0) }
 
 func (c *Chunks[C]) level(k int) []C { return c.block(1 + k) }
 
@@ -37,7 +37,7 @@ func (c *Chunks[C]) block(number int) []C {
 
 // Next returns the running sum that the next contribution is to be added to.
 func (c *Chunks[C]) Next() []C {
-	acc := c.Running()
+	acc := c.running()
 	if c.count%ChunkSize == 0 {
 		c.pushChunk(acc)
 		clear(acc)
@@ -46,10 +46,10 @@ func (c *Chunks[C]) Next() []C {
 	return acc
 }
 
-// NextChunk returns the vector that is to be set to the sum of the next n
+// nextChunk returns the vector that is to be set to the sum of the next n
 // contributions: ChunkSize, or fewer at the end.
-func (c *Chunks[C]) NextChunk(n int) []C {
-	acc := c.Running()
+func (c *Chunks[C]) nextChunk(n int) []C {
+	acc := c.running()
 	c.pushChunk(acc)
 	c.count += int64(n)
 	return acc
@@ -72,7 +72,7 @@ func (c *Chunks[C]) pushChunk(acc []C) {
 
 // Sum returns the finished sum; +0 without contributions.
 func (c *Chunks[C]) Sum() []C {
-	acc := c.Running()
+	acc := c.running()
 	if c.count == 0 {
 		clear(acc)
 		return acc

@@ -83,7 +83,7 @@ type EmbeddingSum struct {
 	Ranks      []uint32   // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
 	Width      int64      // elements of a row of Terms
 	Choice     Matrix     // bags of mode max: an output, of each element the position that it came from, from the first destination on
-	Bag        int64      // row of Choice
+	bag        int64      // row of Choice
 	Out        Span       // the destination, from its first column of interest
 	Column     int64      // the first column of interest
 	Columns    int64
@@ -135,8 +135,8 @@ func (m *Matrix) hasEvenRows() bool { return m.Contiguous() && m.Dims == 1 }
 // or those of grad_output that one index picked.
 var RowSums = embeddingRows(byCompute(each(rowSumsGo[float32]), each(rowSumsGo[float64])))
 
-// Destinations returns how many there are.
-func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }
+// destinations returns how many there are.
+func (m *EmbeddingSums) destinations() int { return len(m.Start) - 1 }
 
 // one returns the sum of a destination, once m.at has what all have in common.
 // It is m's own, so that running does not allocate.
@@ -149,7 +149,7 @@ func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 	if m.Sources != nil {
 		e.Sources = m.Sources[from:to]
 	}
-	e.Out.P, e.Bag = unsafe.Add(m.Out.P, int64(number)*m.Apart), int64(number)
+	e.Out.P, e.bag = unsafe.Add(m.Out.P, int64(number)*m.Apart), int64(number)
 	return e
 }
 
@@ -157,7 +157,7 @@ func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 func each(one func(*EmbeddingSum)) func(*EmbeddingSums) {
 	return func(m *EmbeddingSums) {
 		m.at = m.EmbeddingSum
-		for number := range m.Destinations() {
+		for number := range m.destinations() {
 			one(m.one(number))
 		}
 	}

@@ -34,7 +34,7 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 		}
 		Store(e.Out.At(at), best)
 		if e.Choice.P != nil {
-			storeInts(e.Choice.Row(e.Bag, e.Column+at), from)
+			storeInts(e.Choice.Row(e.bag, e.Column+at), from)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 		width := int(min(Block, e.Columns-at))
 		dy := BlockOf[C](e.Scratch, 0, width)
 		chunks, counts := NewChunks[C](e.Scratch, 2, width), e.Scratch.Ints(0, width)
-		sum := chunks.Running()
+		sum := chunks.running()
 		clear(counts)
 		for k, bag := range e.Positions {
 			Load(dy, e.Terms.Row(bag, e.Column+at))
@@ -59,7 +59,7 @@ func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 					continue
 				}
 				if counts[i]%ChunkSize == 0 {
-					column := chunks.Column(i, counts[i])
+					column := chunks.column(i, counts[i])
 					column.Next()
 				}
 				sum[i] += dy[i]
@@ -67,10 +67,10 @@ func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 			}
 		}
 		for i, count := range counts {
-			column := chunks.Column(i, count)
+			column := chunks.column(i, count)
 			column.Sum()
 		}
-		finishSum(e, e.Out.At(at), chunks.Running())
+		finishSum(e, e.Out.At(at), chunks.running())
 	}
 }
 

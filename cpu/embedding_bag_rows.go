@@ -47,9 +47,9 @@ func (b *bagMax) find(m *EmbeddingSums, inParts func(b *bagMax, e *EmbeddingSum)
 	}
 	m.at = m.EmbeddingSum
 	m.at.Columns = whole
-	for at := 0; at < m.Destinations() && whole > 0; {
+	for at := 0; at < m.destinations() && whole > 0; {
 		short := at
-		for short < m.Destinations() && m.Start[short+1]-m.Start[short] <= longestBag {
+		for short < m.destinations() && m.Start[short+1]-m.Start[short] <= longestBag {
 			short++
 		}
 		if short == at {
@@ -96,7 +96,7 @@ func largestInParts[C Compute](b *bagMax, e *EmbeddingSum) {
 		}
 		Store(e.Out.At(at), best)
 		if e.Choice.P != nil {
-			storeInts(e.Choice.Row(e.Bag, e.Column+at), from)
+			storeInts(e.Choice.Row(e.bag, e.Column+at), from)
 		}
 	}
 }

@@ -138,9 +138,9 @@ func (b *codeBags) inFloats(m *EmbeddingSums) {
 	tile := WeightTile{WeightRows: m.Codes, Scratch: m.Scratch}
 	rows := weightRun{weightRow: &b.weightRow, WeightTile: &tile}
 	most := min(codeTerms/min(m.Columns, Block), TileSize)
-	for at := 0; at < all.Destinations(); {
+	for at := 0; at < all.destinations(); {
 		end := at + 1
-		for end < all.Destinations() && end-at < codeBagsAt && all.Start[end+1]-all.Start[at] <= most {
+		for end < all.destinations() && end-at < codeBagsAt && all.Start[end+1]-all.Start[at] <= most {
 			end++
 		}
 		m.Out.P = unsafe.Add(all.Out.P, int64(at)*all.Apart)
@@ -181,7 +181,7 @@ func (b *codeBags) long(m, all *EmbeddingSums, rows *weightRun, at int) {
 		chunks := NewChunks[float32](m.Scratch, codeChunks, int(width))
 		for from := begin; from < end; from += ChunkSize {
 			to := min(from+ChunkSize, end)
-			sum := chunks.NextChunk(int(to - from))
+			sum := chunks.nextChunk(int(to - from))
 			m.Out = Span{P: unsafe.Pointer(unsafe.SliceData(sum)), Stride: 4, DType: tensor.F32}
 			m.Start = m.Scratch.Ints(codeStarts, 2)
 			m.Start[0], m.Start[1] = 0, to-from

@@ -22,18 +22,6 @@ type rowSum struct {
 		factors, to *byte, apart, columns, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 }
 
-// The bits of a sum's mode, as internal/gen/embedding.go names them.
-const (
-	sumAccumulate = 1 << iota
-	sumDivide
-	sumStream      // store around the caches: to is at a multiple of a register
-	sumWide        // store in the compute type
-	sumLong        // also more rows than a chunk, one after the other
-	sumWideFactors // factors are of the compute type
-	sumBF16        // of rows of f32: store in another type
-	sumF16
-)
-
 // narrower are the bits for types that are not the rows'.
 var narrower = map[tensor.DType]int{tensor.BF16: sumBF16, tensor.F16: sumF16}
 
@@ -76,7 +64,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	clears, end := !m.Accumulate && m.Stream && mode&sumStream == 0, len(m.Start)
 	m.at = m.EmbeddingSum
 	m.at.Columns = whole
-	for at := 0; at < m.Destinations(); {
+	for at := 0; at < m.destinations(); {
 		n, to := m.Start[at+1]-m.Start[at], unsafe.Add(m.Out.P, int64(at)*m.Apart)
 		if clears {
 			end = at + 2
@@ -164,7 +152,7 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 		chunks := NewChunks[C](e.Scratch, 2, int(width))
 		for i := 0; i < len(e.Positions); i += ChunkSize {
 			m := min(ChunkSize, len(e.Positions)-i)
-			acc, chunk := chunks.NextChunk(m), e.Scratch.Ints(0, 2)
+			acc, chunk := chunks.nextChunk(m), e.Scratch.Ints(0, 2)
 			chunk[0], chunk[1] = int64(i), int64(i+m)
 			s.call(e, chunk, unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, sumWide)
 		}

@@ -34,6 +34,15 @@ var (
 	}
 )
 
+// The places of the arguments that a bag and its gradient by weight begin with.
+const (
+	bagRows    = iota // weight, or grad_output
+	bagIndices        // those of bagIndicesArg, and so on
+	bagOffsets
+	bagFactors
+	bagFurther
+)
+
 // inferBags returns the number of bags of a table's rows and sets the shape of the weights of
 // the indices; they have the type of the argument named.
 func inferBags(p *Problem, table, factors, of string) (count int64, err error) {

@@ -90,7 +90,7 @@ type bagForward struct {
 }
 
 func (e *bagForward) bags(c *call) bags {
-	return newBags(&c.args[1], &c.args[2], e.count, e.positions, c.args[0].Shape[0], e.padding)
+	return newBags(&c.args[bagIndices], &c.args[bagOffsets], e.count, e.positions, c.args[bagRows].Shape[0], e.padding)
 }
 
 func (e *bagForward) check(c *call) error {
@@ -110,10 +110,10 @@ func (e *bagForward) run(c *call) error {
 	if e.codes != nil {
 		sums.codes = e.codes(c)
 	} else {
-		sums.terms = matrixOf(&c.args[0])
+		sums.terms = matrixOf(&c.args[bagRows])
 	}
 	if e.weighted {
-		sums.factors = memory.elements(e.positions, c.args[3].DType)
+		sums.factors = memory.elements(e.positions, c.args[bagFactors].DType)
 	}
 	if e.mode == "max" {
 		sums.sources = memory.ints(e.positions)
@@ -122,7 +122,7 @@ func (e *bagForward) run(c *call) error {
 		}
 	}
 	order, factors := sums.order, sums.factors
-	b.listAll(&sums, &c.args[3])
+	b.listAll(&sums, &c.args[bagFactors])
 	if !e.strict || e.padding >= 0 {
 		b.leaveOut(&sums, order, factors)
 	}

@@ -7,6 +7,12 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The places of embeddingBagBackward's further arguments.
+const (
+	bagChosen = bagFurther + iota
+	bagGradWeight
+)
+
 // embeddingBagBackward sums, for every row of weight, the gradients of the
 // bags whose indices named it, in Chunk order over the positions.
 //
@@ -112,7 +118,7 @@ type bagBackward struct {
 }
 
 func (e *bagBackward) bags(c *call) bags {
-	return newBags(&c.args[1], &c.args[2], e.count, e.positions, e.rows, e.padding)
+	return newBags(&c.args[bagIndices], &c.args[bagOffsets], e.count, e.positions, e.rows, e.padding)
 }
 
 func (e *bagBackward) check(c *call) error {
@@ -122,18 +128,18 @@ func (e *bagBackward) check(c *call) error {
 
 func (e *bagBackward) run(c *call) error {
 	b, memory := e.bags(c), words(c.workspace)
-	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[5]}
+	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[bagRows]), out: &c.args[bagGradWeight]}
 	b.takeLists(&sums, &memory, e.few)
 	switch {
 	case e.weighted:
-		sums.factors = memory.elements(e.positions, c.args[3].DType)
+		sums.factors = memory.elements(e.positions, c.args[bagFactors].DType)
 	case e.mode == "max":
 		sums.sources = memory.ints(e.positions)
 		sums.ranks = e.ranks(c, memory)
 	case e.mode == "mean":
 		sums.terms = e.means(c, unsafe.Pointer(unsafe.SliceData(memory)))
 	}
-	b.sortByRow(&sums, &c.args[3])
+	b.sortByRow(&sums, &c.args[bagFactors])
 	c.sumRows(&sums)
 	return nil
 }
@@ -141,7 +147,7 @@ func (e *bagBackward) run(c *call) error {
 // means divides each row of grad_output by the number of indices that its
 // bag keeps, into the workspace.
 func (e *bagBackward) means(c *call, memory unsafe.Pointer) cpu.Matrix {
-	columns, size := c.args[0].Shape[1], e.compute.Size()
+	columns, size := c.args[bagRows].Shape[1], e.compute.Size()
 	m := cpu.Matrix{Span: cpu.Span{P: memory, Stride: size, DType: e.compute}, Dims: 1}
 	m.Size[0], m.Strides[0] = e.count, columns*size
 	c.rowSums.terms = m
@@ -151,26 +157,26 @@ func (e *bagBackward) means(c *call, memory unsafe.Pointer) cpu.Matrix {
 
 // ranks notes of each element which of its bag's positions it came from.
 func (e *bagBackward) ranks(c *call, memory words) []uint32 {
-	c.rowSums.ranks = valuesIn[uint32](memory, c.args[4].NumElements())
-	c.parallel(ceilDiv(e.count, rowsPerJob(c.args[4].Shape[1])), c.args[4].NumElements(), e.prepare)
+	c.rowSums.ranks = valuesIn[uint32](memory, c.args[bagChosen].NumElements())
+	c.parallel(ceilDiv(e.count, rowsPerJob(c.args[bagChosen].Shape[1])), c.args[bagChosen].NumElements(), e.prepare)
 	return c.rowSums.ranks
 }
 
 // ranksJob does so for some bags.
 func (e *bagBackward) ranksJob(c *call, _ *worker, number int64) {
-	b, columns := e.bags(c), c.args[4].Shape[1]
+	b, columns := e.bags(c), c.args[bagChosen].Shape[1]
 	perJob := rowsPerJob(columns)
 	begin := b.begin(number * perJob)
 	for bag := number * perJob; bag < min((number+1)*perJob, e.count); bag++ {
 		end := b.end(bag)
-		cpu.RanksOf(c.rowSums.ranks[bag*columns:][:columns], rowAt(&c.args[4], bag), begin, end)
+		cpu.RanksOf(c.rowSums.ranks[bag*columns:][:columns], rowAt(&c.args[bagChosen], bag), begin, end)
 		begin = end
 	}
 }
 
 // meansJob divides the rows of some bags by the number of indices that each keeps.
 func (e *bagBackward) meansJob(c *call, w *worker, number int64) {
-	b, columns := e.bags(c), c.args[0].Shape[1]
+	b, columns := e.bags(c), c.args[bagRows].Shape[1]
 	perJob := rowsPerJob(columns)
 	var list [cpu.Block]int64
 	at := b.begin(number * perJob)
@@ -186,7 +192,7 @@ func (e *bagBackward) meansJob(c *call, w *worker, number int64) {
 			at += int64(len(rows))
 		}
 		if kept > 0 {
-			e.divide(c.rowSums.terms.Row(bag, 0), rowAt(&c.args[0], bag), columns, kept, &w.scratch)
+			e.divide(c.rowSums.terms.Row(bag, 0), rowAt(&c.args[bagRows], bag), columns, kept, &w.scratch)
 		}
 	}
 }

@@ -129,8 +129,8 @@ func (s *chosenSums) tileBytes() int64 {
 }
 
 func (s *chosenSums) run(c *call) error {
-	b, out := &c.rowSums, &c.args[5]
-	b.rowSums = rowSums{terms: matrixOf(&c.args[0]), out: out}
+	b, out := &c.rowSums, &c.args[bagGradWeight]
+	b.rowSums = rowSums{terms: matrixOf(&c.args[bagRows]), out: out}
 	b.rows, b.columns, b.to = s.rows, s.columns, matrixOf(out)
 	b.stream = out.NumElements()*out.DType.Size() >= streamFrom
 	b.late = false
@@ -286,7 +286,7 @@ type choices struct {
 }
 
 func (s *chosenSums) choices(c *call) choices {
-	return choices{s.bags(c), matrixOf(&c.args[4])}
+	return choices{s.bags(c), matrixOf(&c.args[bagChosen])}
 }
 
 // find finds the rows that some columns of a bag, of the positions from begin to end, were chosen from: -1

@@ -64,7 +64,8 @@ type bagWeights struct {
 }
 
 func (e *bagWeights) bags(c *call) bags {
-	return newBags(&c.args[2], &c.args[3], e.count, e.positions, c.args[1].Shape[0], e.padding)
+	weight, indices, offsets := &c.args[1], &c.args[2], &c.args[3]
+	return newBags(indices, offsets, e.count, e.positions, weight.Shape[0], e.padding)
 }
 
 func (e *bagWeights) check(c *call) error {
@@ -79,8 +80,9 @@ func (e *bagWeights) run(c *call) error {
 
 // someProducts computes the gradients at some positions, whichever bags they are in.
 func (e *bagWeights) someProducts(c *call, w *worker, number int64) {
+	gradOutput, weight, out := &c.args[0], &c.args[1], &c.args[4]
 	b, p := e.bags(c), &w.ownArgs().pairs
-	*p = cpu.RowPairs{X: matrixOf(&c.args[0]), Y: matrixOf(&c.args[1]), N: c.args[1].Shape[1], Scratch: &w.scratch}
+	*p = cpu.RowPairs{X: matrixOf(gradOutput), Y: matrixOf(weight), N: weight.Shape[1], Scratch: &w.scratch}
 	position, end := number*e.perJob, min((number+1)*e.perJob, e.positions)
 	bag, bagEnd := b.at(position)
 	for ; position < end; position += cpu.Block {
@@ -96,19 +98,19 @@ func (e *bagWeights) someProducts(c *call, w *worker, number int64) {
 			}
 			bags[i] = bag
 			if bag == b.count || !b.keeps(row) {
-				e.products(c, p, position, kept, int64(i))
-				cpu.ZeroRow(elementAt(&c.args[4], position+int64(i)), 1)
+				e.products(out, p, position, kept, int64(i))
+				cpu.ZeroRow(elementAt(out, position+int64(i)), 1)
 				kept = int64(i) + 1
 			}
 		}
-		e.products(c, p, position, kept, n)
+		e.products(out, p, position, kept, n)
 	}
 }
 
 // products computes the gradients at some of the positions that the worker's
 // lists hold bags and rows of.
-func (e *bagWeights) products(c *call, p *cpu.RowPairs, position, from, to int64) {
-	out, bags, rows := &c.args[4], p.Scratch.Ints(0, int(to)), p.Scratch.Ints(1, int(to))
+func (e *bagWeights) products(out *tensor.View, p *cpu.RowPairs, position, from, to int64) {
+	bags, rows := p.Scratch.Ints(0, int(to)), p.Scratch.Ints(1, int(to))
 	step := to - from
 	if !out.IsContiguous() {
 		step = 1 // elements that follow one another may lie anywhere

@@ -46,7 +46,7 @@ var weightOnlyEmbeddingBag = op{
 		}
 		codes, group := pl.problem.DType("weight"), pl.problem.int("group_size")
 		e.codes = func(c *call) cpu.WeightRows {
-			return weightRowsOf(&c.args[0], &c.args[4], &c.args[5], codes, group)
+			return weightRowsOf(&c.args[bagRows], &c.args[bagFurther], &c.args[bagFurther+1], codes, group)
 		}
 		return nil
 	},

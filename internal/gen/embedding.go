@@ -9,18 +9,6 @@ import (
 // The sums of an embedding's backward pass: a destination's columns stay in
 // registers while the rows that belong to it are added one after the other.
 
-// The bits of a sum's mode, as cpu/embedding.go names them.
-const (
-	sumAccumulate = 1 << iota
-	sumDivide
-	sumStream
-	sumWide
-	sumLong
-	sumWideFactors
-	sumBF16
-	sumF16
-)
-
 // longestSum is how many rows are summed here; what has more is summed in chunks.
 const longestSum = 256
 
@@ -37,15 +25,18 @@ func embeddingSums(c *build.Context) {
 // positions the result at hand is from begin to end, which start says at next.
 type rowSum struct {
 	*kernel
-	codes                                                           *storage // of rows; nil: they are of the results' type
+	codes *storage // of rows; nil: they are of the results' type
+
 	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
-	sums                                                            value
-	upper                                                           any               // where bf16 is taken apart: the bits of the odd elements
-	oddWords                                                        reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
-	tile                                                            func()            // emits a group of vectors of a result
-	advance                                                         func(columns int) // moves what belongs to the results on
-	check                                                           func(bytes reg.GPVirtual, tooMany string)
-	aside                                                           []func() // see rarely
+
+	sums     value
+	upper    any               // where bf16 is taken apart: the bits of the odd elements
+	oddWords reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
+
+	tile    func()            // emits a group of vectors of a result
+	advance func(columns int) // moves what belongs to the results on
+	check   func(bytes reg.GPVirtual, tooMany string)
+	aside   []func() // see rarely
 }
 
 func (s *rowSum) function() {

@@ -4,7 +4,7 @@
 package main
 
 import (
-	_ "embed" // of what is copied
+	"embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,8 +28,10 @@ func main() {
 	}
 }
 
-//go:embed grid_planes.go
-var gridPlanesFile string
+// copied are the files of which package cpu has a copy: what kernels and those who call them both name.
+//
+//go:embed grid_planes.go sum_modes.go
+var copied embed.FS
 
 // generate returns the text of each file, by its path from the root.
 func generate() (map[string][]byte, error) {
@@ -59,7 +61,13 @@ func generate() (map[string][]byte, error) {
 	if files["autodiff/internal/kernel/z_rows_amd64.go"], err = rowsFile(); err != nil {
 		return nil, err
 	}
-	files["cpu/z_grid_planes.go"] = []byte(header + strings.Replace(gridPlanesFile, "package main", "package cpu", 1))
+	for _, name := range []string{"grid_planes.go", "sum_modes.go"} {
+		text, err := copied.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files["cpu/z_"+name] = []byte(header + strings.Replace(string(text), "package main", "package cpu", 1))
+	}
 	files["cpu/z_none.go"], err = noneFile()
 	return files, err
 }

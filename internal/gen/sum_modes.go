@@ -1,0 +1,13 @@
+package main
+
+// The bits of the mode of an embedding's sums: package cpu has a copy of this file.
+const (
+	sumAccumulate = 1 << iota
+	sumDivide
+	sumStream      // store around the caches: to is at a multiple of a register
+	sumWide        // store in the compute type
+	sumLong        // also more rows than a chunk, one after the other
+	sumWideFactors // factors are of the compute type
+	sumBF16        // of rows of f32: store in another type
+	sumF16
+)
