@@ -232,6 +232,24 @@ def served(batch: int, beside: str = "float", **by: Any) -> Make:
     return make
 
 
+def served_bags(rows: int, dtype: torch.dtype, beside: str = "float") -> Make:
+    """512 bags of 32 rows of a table, 64 columns."""
+
+    def make(ours: bool) -> Step:
+        table, given = nn.EmbeddingBag(rows, 64, mode="sum").eval(), (torch.randint(rows, (512, 32)),)
+        forward: Any = built(table)
+        if ours:
+            forward = built(inn.convert(inn.prepare(table, embedding={"dtype": dtype, "granularity": "per_channel"})))
+        elif beside == "codes":
+            kind = {torch.int8: "byte", torch.int4: "4bit"}[dtype]
+            codes = getattr(torch.ops.quantized, f"embedding_bag_{kind}_prepack")(table.weight.detach())
+            bags = getattr(torch.ops.quantized, f"embedding_bag_{kind}_rowwise_offsets")
+            given, forward = (given[0].flatten(), torch.arange(0, 512 * 32, 32)), lambda *of: bags(codes, *of)
+        return torch.no_grad()(lambda: forward(*given))
+
+    return make
+
+
 PER_TOKEN = {
     "weight": {"dtype": torch.int8, "granularity": "per_channel"},
     "activation": {"dtype": torch.int8, "granularity": "per_token"},
@@ -258,3 +276,8 @@ def models() -> Iterable[tuple[str, Make]]:
         yield f"served, 1024-4096-1024, {batch} rows: int8 beside f32", served(batch, **PER_TOKEN)
         yield "int8 beside PyTorch's dynamic int8", served(batch, "int8", **PER_TOKEN)
         yield "int4 weights beside f32", served(batch, **INT4)
+    for rows in (100000, 3000000):
+        for dtype in (torch.int8, torch.int4):
+            name = str(dtype).removeprefix("torch.")
+            yield f"served bags, {rows} rows of 64: {name} beside f32", served_bags(rows, dtype)
+            yield f"bags of {name} beside PyTorch's", served_bags(rows, dtype, "codes")

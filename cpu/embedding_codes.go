@@ -126,6 +126,8 @@ func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to unsafe.Pointer, 
 	zero, zeroRow := unsafe.Pointer(&noZero), int64(0)
 	if c.Zero.P != nil {
 		zero, zeroRow = c.Zero.Row(0, group).P, c.Zero.RowStride
+	} else {
+		mode |= sumCentred
 	}
 	return s.codes((*byte)(unsafe.Add(c.Weight.P, column)), int(c.Weight.RowStride), unsafe.SliceData(start), len(start)-1,
 		unsafe.SliceData(e.Positions), e.early(), (*byte)(e.Factors.P), (*byte)(to), int(apart), int(columns), mode,

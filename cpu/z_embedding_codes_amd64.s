@@ -64,19 +64,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -147,9 +143,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -213,12 +209,14 @@ row14:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -228,19 +226,125 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVSXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVSXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVSXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	PREFETCHT0   64(R8)(R12*1)
+	VPMOVSXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVSXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVSXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVSXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVSXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVSXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVSXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVSXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVSXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -297,13 +401,13 @@ oneZero18:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -357,17 +461,17 @@ row19:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around28
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -376,9 +480,9 @@ final22:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored26
+	JMP       stored29
 
-around25:
+around28:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -388,8 +492,8 @@ around25:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -402,9 +506,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -413,14 +517,14 @@ special24:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -434,10 +538,10 @@ narrow27:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -455,14 +559,14 @@ skip28:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed21
+	JNE       summed24
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around34
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -471,9 +575,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored32
+	JMP       stored35
 
-around31:
+around34:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -483,8 +587,8 @@ around31:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -497,31 +601,31 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -532,22 +636,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -589,13 +689,13 @@ oneZero45:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row46
 
-rows44:
+rows47:
 	CMPQ R11, SI
-	JGE  rows47
+	JGE  rows49
 
-row46:
+row48:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -635,34 +735,109 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row46
+	JLT          row48
 
-rows47:
-	JMP summed40
+rows49:
+	JMP summed43
 
-none42:
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	VPMOVSXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVSXBD    48(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	VPMOVSXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVSXBD    48(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -698,13 +873,13 @@ oneZero50:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -738,58 +913,58 @@ row51:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored58
+	JMP       stored64
 
-around57:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -799,10 +974,10 @@ narrow59:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -812,62 +987,62 @@ skip60:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed53
+	JNE       summed59
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around69
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored64
+	JMP       stored70
 
-around63:
+around69:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower34:
+narrower37:
 	CMPQ R9, $0x00000020
-	JLT  narrower66
+	JLT  narrower72
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over69
+	JGE  over75
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result67:
+result73:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many70
+	JGT  many76
 
-few71:
+few77:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty73
+	JGE     empty79
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none74
+	JEQ     none80
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -878,22 +1053,18 @@ few71:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows76
+	JGE     rows82
 
-row75:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero77
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero77:
+row81:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -923,13 +1094,13 @@ oneZero77:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row75
+	JLT          row81
 
-rows76:
+rows82:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows84
 
-row78:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -957,7 +1128,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -985,7 +1156,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -1013,7 +1184,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -1041,34 +1212,144 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row83
 
-rows79:
-	JMP summed72
+rows84:
+	JMP summed78
 
-none74:
+none80:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros85
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows87
 
-row80:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero82
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row86:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row86
 
-oneZero82:
+rows87:
+	CMPQ R10, SI
+	JGE  rows89
+
+row88:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row88
+
+rows89:
+	JMP summed78
+
+zeros85:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows91
+
+row90:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -1094,13 +1375,13 @@ oneZero82:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row80
+	JLT          row90
 
-rows81:
+rows91:
 	CMPQ R10, SI
-	JGE  rows84
+	JGE  rows93
 
-row83:
+row92:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1124,7 +1405,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1148,7 +1429,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1172,7 +1453,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1196,52 +1477,52 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row83
+	JLT          row92
 
-rows84:
-summed72:
-summed85:
+rows93:
+summed78:
+summed94:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special88
+	JNE  special97
 
-final86:
+final95:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around98
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored90
+	JMP       stored99
 
-around89:
+around98:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored90:
-stored87:
+stored99:
+stored96:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result67
-	JMP  over69
+	JLT  result73
+	JMP  over75
 
-many70:
+many76:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany68
-	JMP   few71
+	JEQ   tooMany74
+	JMP   few77
 
-special88:
+special97:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow91
+	JEQ     narrow100
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored87
+	JMP     stored96
 
-narrow91:
+narrow100:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip92
+	JEQ          skip101
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty93
+	JEQ          empty102
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -1249,66 +1530,66 @@ narrow91:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty93:
-skip92:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip94
+	JEQ     skip103
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip94:
-	JMP final86
+skip103:
+	JMP final95
 
-empty73:
+empty79:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed85
+	JNE       summed94
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around104
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored96
+	JMP       stored105
 
-around95:
+around104:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored96:
-	JMP stored87
+stored105:
+	JMP stored96
 
-tooMany68:
+tooMany74:
 	MOVQ DI, results+24(FP)
 
-over69:
+over75:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower66:
+narrower72:
 	CMPQ R9, $0x00000010
-	JLT  narrower98
+	JLT  narrower107
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over101
+	JGE  over110
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result99:
+result108:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many102
+	JGT  many111
 
-few103:
+few112:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty105
+	JGE     empty114
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none106
+	JEQ     none115
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1319,22 +1600,18 @@ few103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows108
+	JGE     rows117
 
-row107:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero109
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero109:
+row116:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -1358,13 +1635,13 @@ oneZero109:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row107
+	JLT          row116
 
-rows108:
+rows117:
 	CMPQ R11, SI
-	JGE  rows111
+	JGE  rows119
 
-row110:
+row118:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1386,7 +1663,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1408,7 +1685,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1430,7 +1707,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1452,7 +1729,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1474,7 +1751,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1496,7 +1773,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1518,7 +1795,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1540,34 +1817,176 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row110
+	JLT          row118
 
-rows111:
-	JMP summed104
+rows119:
+	JMP summed113
 
-none106:
+none115:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros120
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows113
+	JGE     rows122
 
-row112:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero114
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row121:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row121
 
-oneZero114:
+rows122:
+	CMPQ R10, SI
+	JGE  rows124
+
+row123:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row123
+
+rows124:
+	JMP summed113
+
+zeros120:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows126
+
+row125:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -1588,13 +2007,13 @@ oneZero114:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row112
+	JLT          row125
 
-rows113:
+rows126:
 	CMPQ R10, SI
-	JGE  rows116
+	JGE  rows128
 
-row115:
+row127:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1613,7 +2032,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1632,7 +2051,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1651,7 +2070,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1670,7 +2089,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1689,7 +2108,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1708,7 +2127,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1727,7 +2146,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1746,114 +2165,114 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row115
+	JLT          row127
 
-rows116:
-summed104:
-summed117:
+rows128:
+summed113:
+summed129:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special120
+	JNE  special132
 
-final118:
+final130:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
+	JNE       around133
 	VMOVDQU64 Z0, (DX)
-	JMP       stored122
+	JMP       stored134
 
-around121:
+around133:
 	VMOVNTDQ Z0, (DX)
 
-stored122:
-stored119:
+stored134:
+stored131:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result99
-	JMP  over101
+	JLT  result108
+	JMP  over110
 
-many102:
+many111:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany100
-	JMP   few103
+	JEQ   tooMany109
+	JMP   few112
 
-special120:
+special132:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow123
+	JEQ     narrow135
 	VMOVUPS Z0, (DX)
-	JMP     stored119
+	JMP     stored131
 
-narrow123:
+narrow135:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip124
+	JEQ          skip136
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty125
+	JEQ          empty137
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty125:
-skip124:
+empty137:
+skip136:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip126
+	JEQ     skip138
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip126:
-	JMP final118
+skip138:
+	JMP final130
 
-empty105:
+empty114:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed117
+	JNE       summed129
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around127
+	JNE       around139
 	VMOVDQU64 Z0, (DX)
-	JMP       stored128
+	JMP       stored140
 
-around127:
+around139:
 	VMOVNTDQ Z0, (DX)
 
-stored128:
-	JMP stored119
+stored140:
+	JMP stored131
 
-tooMany100:
+tooMany109:
 	MOVQ DI, results+24(FP)
 
-over101:
+over110:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower98:
+narrower107:
 	TESTQ R9, R9
-	JLE   done129
+	JLE   done141
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over132
+	JGE   over144
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result130:
+result142:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many133
+	JGT  many145
 
-few134:
+few146:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty136
+	JGE     empty148
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none137
+	JEQ     none149
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -1864,22 +2283,18 @@ few134:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows139
+	JGE     rows151
 
-row138:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero140
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
-
-oneZero140:
+row150:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -1903,13 +2318,13 @@ oneZero140:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row138
+	JLT          row150
 
-rows139:
+rows151:
 	CMPQ R10, SI
-	JGE  rows142
+	JGE  rows153
 
-row141:
+row152:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1931,7 +2346,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1953,7 +2368,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1975,7 +2390,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -1997,7 +2412,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2019,7 +2434,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2041,7 +2456,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2063,7 +2478,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2085,34 +2500,176 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row141
+	JLT          row152
 
-rows142:
-	JMP summed135
+rows153:
+	JMP summed147
 
-none137:
+none149:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros154
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows144
+	JGE     rows156
 
-row143:
-	MOVQ       384(R9), R11
-	MOVQ       scaleRow+96(FP), R10
-	IMULQ      R11, R10
-	ADDQ       scale+88(FP), R10
-	PREFETCHT0 (R10)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero145
-	MOVQ       zeroRow+112(FP), R10
-	IMULQ      R11, R10
-	ADDQ       zero+104(FP), R10
-	PREFETCHT0 (R10)
+row155:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row155
 
-oneZero145:
+rows156:
+	CMPQ R9, SI
+	JGE  rows158
+
+row157:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row157
+
+rows158:
+	JMP summed147
+
+zeros154:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows160
+
+row159:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
@@ -2133,13 +2690,13 @@ oneZero145:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row143
+	JLT          row159
 
-rows144:
+rows160:
 	CMPQ R9, SI
-	JGE  rows147
+	JGE  rows162
 
-row146:
+row161:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2158,7 +2715,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2177,7 +2734,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2196,7 +2753,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2215,7 +2772,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2234,7 +2791,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2253,7 +2810,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2272,7 +2829,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2291,66 +2848,66 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row146
+	JLT          row161
 
-rows147:
-summed135:
-summed148:
+rows162:
+summed147:
+summed163:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special151
+	JNE  special166
 
-final149:
+final164:
 	VMOVUPS Z0, K1, (DX)
 
-stored150:
+stored165:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result130
-	JMP  over132
+	JLT  result142
+	JMP  over144
 
-many133:
+many145:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany131
-	JMP   few134
+	JEQ   tooMany143
+	JMP   few146
 
-special151:
+special166:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow152
+	JEQ     narrow167
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored150
+	JMP     stored165
 
-narrow152:
+narrow167:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip153
+	JEQ          skip168
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty154
+	JEQ          empty169
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty154:
-skip153:
+empty169:
+skip168:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip155
+	JEQ       skip170
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip155:
-	JMP final149
+skip170:
+	JMP final164
 
-empty136:
-	JMP summed148
+empty148:
+	JMP summed163
 
-tooMany131:
+tooMany143:
 	MOVQ DI, results+24(FP)
 
-over132:
-done129:
+over144:
+done141:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -2414,19 +2971,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -2472,9 +3025,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -2514,12 +3067,14 @@ row14:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -2529,19 +3084,92 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVSXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVSXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -2577,13 +3205,13 @@ oneZero18:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2617,31 +3245,31 @@ row19:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around25
+	JNE     around28
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored26
+	JMP     stored29
 
-around25:
+around28:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -2654,21 +3282,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -2678,10 +3306,10 @@ narrow27:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -2691,28 +3319,28 @@ skip28:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed21
+	JNE     summed24
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
+	JNE     around34
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored32
+	JMP     stored35
 
-around31:
+around34:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -2725,29 +3353,29 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2758,22 +3386,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -2803,152 +3427,262 @@ oneZero45:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
-
-rows44:
-	CMPQ R11, SI
-	JGE  rows47
-
-row46:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row46
 
 rows47:
-	JMP summed40
+	CMPQ R11, SI
+	JGE  rows49
 
-none42:
+row48:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row48
+
+rows49:
+	JMP summed43
+
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -2974,13 +3708,13 @@ oneZero50:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3004,7 +3738,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3028,7 +3762,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3052,7 +3786,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3076,52 +3810,52 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around57
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored58
+	JMP     stored64
 
-around57:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -3129,43 +3863,43 @@ narrow59:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed53
+	JNE     summed59
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around69
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored64
+	JMP     stored70
 
-around63:
+around69:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower34:
+narrower37:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -3233,19 +3967,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -3316,9 +4046,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -3382,12 +4112,14 @@ row14:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -3397,19 +4129,125 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	PREFETCHT0   64(R8)(R12*1)
+	VPMOVZXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -3466,13 +4304,13 @@ oneZero18:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3526,17 +4364,17 @@ row19:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around28
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -3545,9 +4383,9 @@ final22:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored26
+	JMP       stored29
 
-around25:
+around28:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -3557,8 +4395,8 @@ around25:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -3571,9 +4409,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -3582,14 +4420,14 @@ special24:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -3603,10 +4441,10 @@ narrow27:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -3624,14 +4462,14 @@ skip28:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed21
+	JNE       summed24
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around34
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -3640,9 +4478,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored32
+	JMP       stored35
 
-around31:
+around34:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -3652,8 +4490,8 @@ around31:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -3666,31 +4504,31 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -3701,22 +4539,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -3758,13 +4592,13 @@ oneZero45:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row46
 
-rows44:
+rows47:
 	CMPQ R11, SI
-	JGE  rows47
+	JGE  rows49
 
-row46:
+row48:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -3804,34 +4638,109 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row46
+	JLT          row48
 
-rows47:
-	JMP summed40
+rows49:
+	JMP summed43
 
-none42:
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -3867,13 +4776,13 @@ oneZero50:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3907,58 +4816,58 @@ row51:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored58
+	JMP       stored64
 
-around57:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -3968,10 +4877,10 @@ narrow59:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -3981,62 +4890,62 @@ skip60:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed53
+	JNE       summed59
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around69
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored64
+	JMP       stored70
 
-around63:
+around69:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower34:
+narrower37:
 	CMPQ R9, $0x00000020
-	JLT  narrower66
+	JLT  narrower72
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over69
+	JGE  over75
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result67:
+result73:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many70
+	JGT  many76
 
-few71:
+few77:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty73
+	JGE     empty79
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none74
+	JEQ     none80
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -4047,22 +4956,18 @@ few71:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows76
+	JGE     rows82
 
-row75:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero77
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero77:
+row81:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -4092,13 +4997,13 @@ oneZero77:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row75
+	JLT          row81
 
-rows76:
+rows82:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows84
 
-row78:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4126,7 +5031,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4154,7 +5059,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4182,7 +5087,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4210,34 +5115,144 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row83
 
-rows79:
-	JMP summed72
+rows84:
+	JMP summed78
 
-none74:
+none80:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros85
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows87
 
-row80:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero82
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row86:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row86
 
-oneZero82:
+rows87:
+	CMPQ R10, SI
+	JGE  rows89
+
+row88:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row88
+
+rows89:
+	JMP summed78
+
+zeros85:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows91
+
+row90:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -4263,13 +5278,13 @@ oneZero82:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row80
+	JLT          row90
 
-rows81:
+rows91:
 	CMPQ R10, SI
-	JGE  rows84
+	JGE  rows93
 
-row83:
+row92:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4293,7 +5308,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4317,7 +5332,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4341,7 +5356,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4365,52 +5380,52 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row83
+	JLT          row92
 
-rows84:
-summed72:
-summed85:
+rows93:
+summed78:
+summed94:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special88
+	JNE  special97
 
-final86:
+final95:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around98
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored90
+	JMP       stored99
 
-around89:
+around98:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored90:
-stored87:
+stored99:
+stored96:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result67
-	JMP  over69
+	JLT  result73
+	JMP  over75
 
-many70:
+many76:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany68
-	JMP   few71
+	JEQ   tooMany74
+	JMP   few77
 
-special88:
+special97:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow91
+	JEQ     narrow100
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored87
+	JMP     stored96
 
-narrow91:
+narrow100:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip92
+	JEQ          skip101
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty93
+	JEQ          empty102
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -4418,66 +5433,66 @@ narrow91:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty93:
-skip92:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip94
+	JEQ     skip103
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip94:
-	JMP final86
+skip103:
+	JMP final95
 
-empty73:
+empty79:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed85
+	JNE       summed94
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around104
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored96
+	JMP       stored105
 
-around95:
+around104:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored96:
-	JMP stored87
+stored105:
+	JMP stored96
 
-tooMany68:
+tooMany74:
 	MOVQ DI, results+24(FP)
 
-over69:
+over75:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower66:
+narrower72:
 	CMPQ R9, $0x00000010
-	JLT  narrower98
+	JLT  narrower107
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over101
+	JGE  over110
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result99:
+result108:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many102
+	JGT  many111
 
-few103:
+few112:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty105
+	JGE     empty114
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none106
+	JEQ     none115
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -4488,22 +5503,18 @@ few103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows108
+	JGE     rows117
 
-row107:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero109
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero109:
+row116:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -4527,13 +5538,13 @@ oneZero109:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row107
+	JLT          row116
 
-rows108:
+rows117:
 	CMPQ R11, SI
-	JGE  rows111
+	JGE  rows119
 
-row110:
+row118:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4555,7 +5566,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4577,7 +5588,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4599,7 +5610,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4621,7 +5632,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4643,7 +5654,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4665,7 +5676,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4687,7 +5698,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4709,34 +5720,176 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row110
+	JLT          row118
 
-rows111:
-	JMP summed104
+rows119:
+	JMP summed113
 
-none106:
+none115:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros120
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows113
+	JGE     rows122
 
-row112:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero114
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row121:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row121
 
-oneZero114:
+rows122:
+	CMPQ R10, SI
+	JGE  rows124
+
+row123:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row123
+
+rows124:
+	JMP summed113
+
+zeros120:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows126
+
+row125:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -4757,13 +5910,13 @@ oneZero114:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row112
+	JLT          row125
 
-rows113:
+rows126:
 	CMPQ R10, SI
-	JGE  rows116
+	JGE  rows128
 
-row115:
+row127:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4782,7 +5935,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4801,7 +5954,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4820,7 +5973,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4839,7 +5992,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4858,7 +6011,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4877,7 +6030,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4896,7 +6049,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4915,114 +6068,114 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row115
+	JLT          row127
 
-rows116:
-summed104:
-summed117:
+rows128:
+summed113:
+summed129:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special120
+	JNE  special132
 
-final118:
+final130:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
+	JNE       around133
 	VMOVDQU64 Z0, (DX)
-	JMP       stored122
+	JMP       stored134
 
-around121:
+around133:
 	VMOVNTDQ Z0, (DX)
 
-stored122:
-stored119:
+stored134:
+stored131:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result99
-	JMP  over101
+	JLT  result108
+	JMP  over110
 
-many102:
+many111:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany100
-	JMP   few103
+	JEQ   tooMany109
+	JMP   few112
 
-special120:
+special132:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow123
+	JEQ     narrow135
 	VMOVUPS Z0, (DX)
-	JMP     stored119
+	JMP     stored131
 
-narrow123:
+narrow135:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip124
+	JEQ          skip136
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty125
+	JEQ          empty137
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty125:
-skip124:
+empty137:
+skip136:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip126
+	JEQ     skip138
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip126:
-	JMP final118
+skip138:
+	JMP final130
 
-empty105:
+empty114:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed117
+	JNE       summed129
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around127
+	JNE       around139
 	VMOVDQU64 Z0, (DX)
-	JMP       stored128
+	JMP       stored140
 
-around127:
+around139:
 	VMOVNTDQ Z0, (DX)
 
-stored128:
-	JMP stored119
+stored140:
+	JMP stored131
 
-tooMany100:
+tooMany109:
 	MOVQ DI, results+24(FP)
 
-over101:
+over110:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower98:
+narrower107:
 	TESTQ R9, R9
-	JLE   done129
+	JLE   done141
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over132
+	JGE   over144
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result130:
+result142:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many133
+	JGT  many145
 
-few134:
+few146:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty136
+	JGE     empty148
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none137
+	JEQ     none149
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -5033,22 +6186,18 @@ few134:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows139
+	JGE     rows151
 
-row138:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero140
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
-
-oneZero140:
+row150:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -5072,13 +6221,13 @@ oneZero140:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row138
+	JLT          row150
 
-rows139:
+rows151:
 	CMPQ R10, SI
-	JGE  rows142
+	JGE  rows153
 
-row141:
+row152:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5100,7 +6249,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5122,7 +6271,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5144,7 +6293,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5166,7 +6315,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5188,7 +6337,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5210,7 +6359,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5232,7 +6381,7 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows142
+	JGE          rows153
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5254,34 +6403,176 @@ row141:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row141
+	JLT          row152
 
-rows142:
-	JMP summed135
+rows153:
+	JMP summed147
 
-none137:
+none149:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros154
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows144
+	JGE     rows156
 
-row143:
-	MOVQ       384(R9), R11
-	MOVQ       scaleRow+96(FP), R10
-	IMULQ      R11, R10
-	ADDQ       scale+88(FP), R10
-	PREFETCHT0 (R10)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero145
-	MOVQ       zeroRow+112(FP), R10
-	IMULQ      R11, R10
-	ADDQ       zero+104(FP), R10
-	PREFETCHT0 (R10)
+row155:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row155
 
-oneZero145:
+rows156:
+	CMPQ R9, SI
+	JGE  rows158
+
+row157:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows158
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row157
+
+rows158:
+	JMP summed147
+
+zeros154:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows160
+
+row159:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
@@ -5302,13 +6593,13 @@ oneZero145:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row143
+	JLT          row159
 
-rows144:
+rows160:
 	CMPQ R9, SI
-	JGE  rows147
+	JGE  rows162
 
-row146:
+row161:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5327,7 +6618,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5346,7 +6637,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5365,7 +6656,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5384,7 +6675,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5403,7 +6694,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5422,7 +6713,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5441,7 +6732,7 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows147
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5460,66 +6751,66 @@ row146:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row146
+	JLT          row161
 
-rows147:
-summed135:
-summed148:
+rows162:
+summed147:
+summed163:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special151
+	JNE  special166
 
-final149:
+final164:
 	VMOVUPS Z0, K1, (DX)
 
-stored150:
+stored165:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result130
-	JMP  over132
+	JLT  result142
+	JMP  over144
 
-many133:
+many145:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany131
-	JMP   few134
+	JEQ   tooMany143
+	JMP   few146
 
-special151:
+special166:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow152
+	JEQ     narrow167
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored150
+	JMP     stored165
 
-narrow152:
+narrow167:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip153
+	JEQ          skip168
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty154
+	JEQ          empty169
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty154:
-skip153:
+empty169:
+skip168:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip155
+	JEQ       skip170
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip155:
-	JMP final149
+skip170:
+	JMP final164
 
-empty136:
-	JMP summed148
+empty148:
+	JMP summed163
 
-tooMany131:
+tooMany143:
 	MOVQ DI, results+24(FP)
 
-over132:
-done129:
+over144:
+done141:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -5583,19 +6874,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -5641,9 +6928,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -5683,12 +6970,14 @@ row14:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -5698,19 +6987,92 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVZXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVZXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -5746,13 +7108,13 @@ oneZero18:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5786,31 +7148,31 @@ row19:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around25
+	JNE     around28
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored26
+	JMP     stored29
 
-around25:
+around28:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -5823,21 +7185,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -5847,10 +7209,10 @@ narrow27:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -5860,28 +7222,28 @@ skip28:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed21
+	JNE     summed24
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
+	JNE     around34
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored32
+	JMP     stored35
 
-around31:
+around34:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -5894,29 +7256,29 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -5927,22 +7289,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -5972,152 +7330,262 @@ oneZero45:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
-
-rows44:
-	CMPQ R11, SI
-	JGE  rows47
-
-row46:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row46
 
 rows47:
-	JMP summed40
+	CMPQ R11, SI
+	JGE  rows49
 
-none42:
+row48:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row48
+
+rows49:
+	JMP summed43
+
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -6143,13 +7611,13 @@ oneZero50:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6173,7 +7641,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6197,7 +7665,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6221,7 +7689,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6245,52 +7713,52 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around57
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored58
+	JMP     stored64
 
-around57:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -6298,43 +7766,43 @@ narrow59:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed53
+	JNE     summed59
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around69
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored64
+	JMP     stored70
 
-around63:
+around69:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower34:
+narrower37:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -6402,19 +7870,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -6516,9 +7980,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -6614,12 +8078,14 @@ row14:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -6629,19 +8095,188 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -6729,13 +8364,13 @@ oneZero18:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6821,17 +8456,17 @@ row19:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around28
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -6840,9 +8475,9 @@ final22:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored26
+	JMP       stored29
 
-around25:
+around28:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6852,8 +8487,8 @@ around25:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -6866,9 +8501,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -6877,14 +8512,14 @@ special24:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -6898,10 +8533,10 @@ narrow27:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -6919,14 +8554,14 @@ skip28:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed21
+	JNE       summed24
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around34
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -6935,9 +8570,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored32
+	JMP       stored35
 
-around31:
+around34:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -6947,8 +8582,8 @@ around31:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -6961,31 +8596,31 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -6996,22 +8631,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -7069,13 +8700,13 @@ oneZero45:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row46
 
-rows44:
+rows47:
 	CMPQ R11, SI
-	JGE  rows47
+	JGE  rows49
 
-row46:
+row48:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -7131,34 +8762,141 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row46
+	JLT          row48
 
-rows47:
-	JMP summed40
+rows49:
+	JMP summed43
 
-none42:
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -7210,13 +8948,13 @@ oneZero50:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7266,58 +9004,58 @@ row51:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored58
+	JMP       stored64
 
-around57:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -7327,10 +9065,10 @@ narrow59:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -7340,62 +9078,62 @@ skip60:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed53
+	JNE       summed59
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around69
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored64
+	JMP       stored70
 
-around63:
+around69:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower34:
+narrower37:
 	CMPQ R9, $0x00000020
-	JLT  narrower66
+	JLT  narrower72
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over69
+	JGE  over75
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result67:
+result73:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many70
+	JGT  many76
 
-few71:
+few77:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty73
+	JGE     empty79
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none74
+	JEQ     none80
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7406,22 +9144,18 @@ few71:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows76
+	JGE     rows82
 
-row75:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero77
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero77:
+row81:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -7459,13 +9193,13 @@ oneZero77:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row75
+	JLT          row81
 
-rows76:
+rows82:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows84
 
-row78:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7501,7 +9235,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7537,7 +9271,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7573,7 +9307,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7609,34 +9343,184 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row83
 
-rows79:
-	JMP summed72
+rows84:
+	JMP summed78
 
-none74:
+none80:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros85
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows87
 
-row80:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero82
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row86:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row86
 
-oneZero82:
+rows87:
+	CMPQ R10, SI
+	JGE  rows89
+
+row88:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row88
+
+rows89:
+	JMP summed78
+
+zeros85:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows91
+
+row90:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -7670,13 +9554,13 @@ oneZero82:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row80
+	JLT          row90
 
-rows81:
+rows91:
 	CMPQ R10, SI
-	JGE  rows84
+	JGE  rows93
 
-row83:
+row92:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7708,7 +9592,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7740,7 +9624,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7772,7 +9656,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7804,52 +9688,52 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row83
+	JLT          row92
 
-rows84:
-summed72:
-summed85:
+rows93:
+summed78:
+summed94:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special88
+	JNE  special97
 
-final86:
+final95:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around98
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored90
+	JMP       stored99
 
-around89:
+around98:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored90:
-stored87:
+stored99:
+stored96:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result67
-	JMP  over69
+	JLT  result73
+	JMP  over75
 
-many70:
+many76:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany68
-	JMP   few71
+	JEQ   tooMany74
+	JMP   few77
 
-special88:
+special97:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow91
+	JEQ     narrow100
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored87
+	JMP     stored96
 
-narrow91:
+narrow100:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip92
+	JEQ          skip101
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty93
+	JEQ          empty102
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -7857,66 +9741,66 @@ narrow91:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty93:
-skip92:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip94
+	JEQ     skip103
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip94:
-	JMP final86
+skip103:
+	JMP final95
 
-empty73:
+empty79:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed85
+	JNE       summed94
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around104
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored96
+	JMP       stored105
 
-around95:
+around104:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored96:
-	JMP stored87
+stored105:
+	JMP stored96
 
-tooMany68:
+tooMany74:
 	MOVQ DI, results+24(FP)
 
-over69:
+over75:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower66:
+narrower72:
 	CMPQ R9, $0x00000010
-	JLT  narrower98
+	JLT  narrower107
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over101
+	JGE  over110
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result99:
+result108:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many102
+	JGT  many111
 
-few103:
+few112:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty105
+	JGE     empty114
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none106
+	JEQ     none115
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7927,22 +9811,18 @@ few103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows108
+	JGE     rows117
 
-row107:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero109
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero109:
+row116:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -7970,13 +9850,13 @@ oneZero109:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row107
+	JLT          row116
 
-rows108:
+rows117:
 	CMPQ R11, SI
-	JGE  rows111
+	JGE  rows119
 
-row110:
+row118:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8002,7 +9882,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8028,7 +9908,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8054,7 +9934,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8080,7 +9960,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8106,7 +9986,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8132,7 +10012,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8158,7 +10038,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8184,34 +10064,212 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row110
+	JLT          row118
 
-rows111:
-	JMP summed104
+rows119:
+	JMP summed113
 
-none106:
+none115:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros120
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows113
+	JGE     rows122
 
-row112:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero114
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row121:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row121
 
-oneZero114:
+rows122:
+	CMPQ R10, SI
+	JGE  rows124
+
+row123:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row123
+
+rows124:
+	JMP summed113
+
+zeros120:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows126
+
+row125:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -8236,13 +10294,13 @@ oneZero114:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row112
+	JLT          row125
 
-rows113:
+rows126:
 	CMPQ R10, SI
-	JGE  rows116
+	JGE  rows128
 
-row115:
+row127:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8265,7 +10323,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8288,7 +10346,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8311,7 +10369,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8334,7 +10392,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8357,7 +10415,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8380,7 +10438,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8403,7 +10461,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8426,88 +10484,88 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row115
+	JLT          row127
 
-rows116:
-summed104:
-summed117:
+rows128:
+summed113:
+summed129:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special120
+	JNE  special132
 
-final118:
+final130:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
+	JNE       around133
 	VMOVDQU64 Z0, (DX)
-	JMP       stored122
+	JMP       stored134
 
-around121:
+around133:
 	VMOVNTDQ Z0, (DX)
 
-stored122:
-stored119:
+stored134:
+stored131:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result99
-	JMP  over101
+	JLT  result108
+	JMP  over110
 
-many102:
+many111:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany100
-	JMP   few103
+	JEQ   tooMany109
+	JMP   few112
 
-special120:
+special132:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow123
+	JEQ     narrow135
 	VMOVUPS Z0, (DX)
-	JMP     stored119
+	JMP     stored131
 
-narrow123:
+narrow135:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip124
+	JEQ          skip136
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty125
+	JEQ          empty137
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty125:
-skip124:
+empty137:
+skip136:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip126
+	JEQ     skip138
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip126:
-	JMP final118
+skip138:
+	JMP final130
 
-empty105:
+empty114:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed117
+	JNE       summed129
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around127
+	JNE       around139
 	VMOVDQU64 Z0, (DX)
-	JMP       stored128
+	JMP       stored140
 
-around127:
+around139:
 	VMOVNTDQ Z0, (DX)
 
-stored128:
-	JMP stored119
+stored140:
+	JMP stored131
 
-tooMany100:
+tooMany109:
 	MOVQ DI, results+24(FP)
 
-over101:
+over110:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower98:
+narrower107:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8571,19 +10629,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -8645,9 +10699,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -8703,12 +10757,14 @@ row14:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -8718,19 +10774,124 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -8782,13 +10943,13 @@ oneZero18:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8838,31 +10999,31 @@ row19:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around25
+	JNE     around28
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored26
+	JMP     stored29
 
-around25:
+around28:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -8875,21 +11036,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -8899,10 +11060,10 @@ narrow27:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -8912,28 +11073,28 @@ skip28:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed21
+	JNE     summed24
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
+	JNE     around34
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored32
+	JMP     stored35
 
-around31:
+around34:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -8946,29 +11107,29 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -8979,22 +11140,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -9032,184 +11189,334 @@ oneZero45:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
-
-rows44:
-	CMPQ R11, SI
-	JGE  rows47
-
-row46:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row46
 
 rows47:
-	JMP summed40
+	CMPQ R11, SI
+	JGE  rows49
 
-none42:
+row48:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row48
+
+rows49:
+	JMP summed43
+
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -9243,13 +11550,13 @@ oneZero50:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9281,7 +11588,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9313,7 +11620,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9345,7 +11652,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9377,52 +11684,52 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around57
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored58
+	JMP     stored64
 
-around57:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -9430,43 +11737,43 @@ narrow59:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed53
+	JNE     summed59
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around69
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored64
+	JMP     stored70
 
-around63:
+around69:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower34:
+narrower37:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -9534,19 +11841,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -9648,9 +11951,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -9746,12 +12049,14 @@ row14:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -9761,19 +12066,188 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -9861,13 +12335,13 @@ oneZero18:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9953,17 +12427,17 @@ row19:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around28
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -9972,9 +12446,9 @@ final22:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored26
+	JMP       stored29
 
-around25:
+around28:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -9984,8 +12458,8 @@ around25:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -9998,9 +12472,9 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -10009,14 +12483,14 @@ special24:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -10030,10 +12504,10 @@ narrow27:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -10051,14 +12525,14 @@ skip28:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed21
+	JNE       summed24
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around34
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -10067,9 +12541,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored32
+	JMP       stored35
 
-around31:
+around34:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -10079,8 +12553,8 @@ around31:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -10093,31 +12567,31 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -10128,22 +12602,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -10201,13 +12671,13 @@ oneZero45:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row46
 
-rows44:
+rows47:
 	CMPQ R11, SI
-	JGE  rows47
+	JGE  rows49
 
-row46:
+row48:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -10263,34 +12733,141 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row46
+	JLT          row48
 
-rows47:
-	JMP summed40
+rows49:
+	JMP summed43
 
-none42:
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -10342,13 +12919,13 @@ oneZero50:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10398,58 +12975,58 @@ row51:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
+	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored58
+	JMP       stored64
 
-around57:
+around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -10459,10 +13036,10 @@ narrow59:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -10472,62 +13049,62 @@ skip60:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed53
+	JNE       summed59
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around69
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored64
+	JMP       stored70
 
-around63:
+around69:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000020, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower34:
+narrower37:
 	CMPQ R9, $0x00000020
-	JLT  narrower66
+	JLT  narrower72
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over69
+	JGE  over75
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result67:
+result73:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many70
+	JGT  many76
 
-few71:
+few77:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty73
+	JGE     empty79
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none74
+	JEQ     none80
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -10538,22 +13115,18 @@ few71:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows76
+	JGE     rows82
 
-row75:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero77
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero77:
+row81:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -10591,13 +13164,13 @@ oneZero77:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row75
+	JLT          row81
 
-rows76:
+rows82:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows84
 
-row78:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10633,7 +13206,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10669,7 +13242,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10705,7 +13278,7 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows79
+	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10741,34 +13314,184 @@ row78:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row83
 
-rows79:
-	JMP summed72
+rows84:
+	JMP summed78
 
-none74:
+none80:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros85
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows87
 
-row80:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero82
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row86:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row86
 
-oneZero82:
+rows87:
+	CMPQ R10, SI
+	JGE  rows89
+
+row88:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row88
+
+rows89:
+	JMP summed78
+
+zeros85:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows91
+
+row90:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -10802,13 +13525,13 @@ oneZero82:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row80
+	JLT          row90
 
-rows81:
+rows91:
 	CMPQ R10, SI
-	JGE  rows84
+	JGE  rows93
 
-row83:
+row92:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10840,7 +13563,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10872,7 +13595,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10904,7 +13627,7 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows84
+	JGE          rows93
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10936,52 +13659,52 @@ row83:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row83
+	JLT          row92
 
-rows84:
-summed72:
-summed85:
+rows93:
+summed78:
+summed94:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special88
+	JNE  special97
 
-final86:
+final95:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around98
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored90
+	JMP       stored99
 
-around89:
+around98:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored90:
-stored87:
+stored99:
+stored96:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result67
-	JMP  over69
+	JLT  result73
+	JMP  over75
 
-many70:
+many76:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany68
-	JMP   few71
+	JEQ   tooMany74
+	JMP   few77
 
-special88:
+special97:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow91
+	JEQ     narrow100
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored87
+	JMP     stored96
 
-narrow91:
+narrow100:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip92
+	JEQ          skip101
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty93
+	JEQ          empty102
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -10989,66 +13712,66 @@ narrow91:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty93:
-skip92:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip94
+	JEQ     skip103
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip94:
-	JMP final86
+skip103:
+	JMP final95
 
-empty73:
+empty79:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed85
+	JNE       summed94
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around104
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored96
+	JMP       stored105
 
-around95:
+around104:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored96:
-	JMP stored87
+stored105:
+	JMP stored96
 
-tooMany68:
+tooMany74:
 	MOVQ DI, results+24(FP)
 
-over69:
+over75:
 	ADDQ $0x00000010, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower66:
+narrower72:
 	CMPQ R9, $0x00000010
-	JLT  narrower98
+	JLT  narrower107
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over101
+	JGE  over110
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result99:
+result108:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many102
+	JGT  many111
 
-few103:
+few112:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty105
+	JGE     empty114
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none106
+	JEQ     none115
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -11059,22 +13782,18 @@ few103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows108
+	JGE     rows117
 
-row107:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero109
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero109:
+row116:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -11102,13 +13821,13 @@ oneZero109:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row107
+	JLT          row116
 
-rows108:
+rows117:
 	CMPQ R11, SI
-	JGE  rows111
+	JGE  rows119
 
-row110:
+row118:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11134,7 +13853,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11160,7 +13879,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11186,7 +13905,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11212,7 +13931,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11238,7 +13957,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11264,7 +13983,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11290,7 +14009,7 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows111
+	JGE          rows119
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -11316,34 +14035,212 @@ row110:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row110
+	JLT          row118
 
-rows111:
-	JMP summed104
+rows119:
+	JMP summed113
 
-none106:
+none115:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros120
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows113
+	JGE     rows122
 
-row112:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero114
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row121:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row121
 
-oneZero114:
+rows122:
+	CMPQ R10, SI
+	JGE  rows124
+
+row123:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows124
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row123
+
+rows124:
+	JMP summed113
+
+zeros120:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows126
+
+row125:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -11368,13 +14265,13 @@ oneZero114:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row112
+	JLT          row125
 
-rows113:
+rows126:
 	CMPQ R10, SI
-	JGE  rows116
+	JGE  rows128
 
-row115:
+row127:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11397,7 +14294,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11420,7 +14317,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11443,7 +14340,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11466,7 +14363,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11489,7 +14386,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11512,7 +14409,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11535,7 +14432,7 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows116
+	JGE          rows128
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11558,88 +14455,88 @@ row115:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row115
+	JLT          row127
 
-rows116:
-summed104:
-summed117:
+rows128:
+summed113:
+summed129:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special120
+	JNE  special132
 
-final118:
+final130:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
+	JNE       around133
 	VMOVDQU64 Z0, (DX)
-	JMP       stored122
+	JMP       stored134
 
-around121:
+around133:
 	VMOVNTDQ Z0, (DX)
 
-stored122:
-stored119:
+stored134:
+stored131:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result99
-	JMP  over101
+	JLT  result108
+	JMP  over110
 
-many102:
+many111:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany100
-	JMP   few103
+	JEQ   tooMany109
+	JMP   few112
 
-special120:
+special132:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow123
+	JEQ     narrow135
 	VMOVUPS Z0, (DX)
-	JMP     stored119
+	JMP     stored131
 
-narrow123:
+narrow135:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip124
+	JEQ          skip136
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty125
+	JEQ          empty137
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty125:
-skip124:
+empty137:
+skip136:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip126
+	JEQ     skip138
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip126:
-	JMP final118
+skip138:
+	JMP final130
 
-empty105:
+empty114:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed117
+	JNE       summed129
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around127
+	JNE       around139
 	VMOVDQU64 Z0, (DX)
-	JMP       stored128
+	JMP       stored140
 
-around127:
+around139:
 	VMOVNTDQ Z0, (DX)
 
-stored128:
-	JMP stored119
+stored140:
+	JMP stored131
 
-tooMany100:
+tooMany109:
 	MOVQ DI, results+24(FP)
 
-over101:
+over110:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower98:
+narrower107:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -11703,19 +14600,15 @@ few7:
 	JGE     rows12
 
 row11:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero13
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero13:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -11777,9 +14670,9 @@ oneZero13:
 
 rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -11835,12 +14728,14 @@ row14:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
+rows14:
 	JMP summed8
 
 none10:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros15
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
@@ -11850,19 +14745,124 @@ none10:
 	JGE     rows17
 
 row16:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero18
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row16
 
-oneZero18:
+rows17:
+	CMPQ R10, SI
+	JGE  rows19
+
+row18:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row18
+
+rows19:
+	JMP summed8
+
+zeros15:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows21
+
+row20:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -11914,13 +14914,13 @@ oneZero18:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row20
 
-rows17:
+rows21:
 	CMPQ R10, SI
-	JGE  rows20
+	JGE  rows23
 
-row19:
+row22:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11970,31 +14970,31 @@ row19:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row19
+	JLT          row22
 
-rows20:
+rows23:
 summed8:
-summed21:
+summed24:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special24
+	JNE  special27
 
-final22:
+final25:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around25
+	JNE     around28
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored26
+	JMP     stored29
 
-around25:
+around28:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
+stored29:
 stored26:
-stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -12007,21 +15007,21 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special24:
+special27:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow27
+	JEQ     narrow30
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored23
+	JMP     stored26
 
-narrow27:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip31
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty29
+	JEQ          empty32
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -12031,10 +15031,10 @@ narrow27:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty29:
-skip28:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip30
+	JEQ     skip33
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -12044,28 +15044,28 @@ skip28:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip30:
-	JMP final22
+skip33:
+	JMP final25
 
 empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed21
+	JNE     summed24
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
+	JNE     around34
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored32
+	JMP     stored35
 
-around31:
+around34:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored32:
-	JMP stored23
+stored35:
+	JMP stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -12078,29 +15078,29 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower34
+	JLT  narrower37
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over37
+	JGE  over40
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result35:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many38
+	JGT  many41
 
-few39:
+few42:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12111,22 +15111,18 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows47
 
-row43:
-	MOVQ       384(R11), R13
-	MOVQ       scaleRow+96(FP), R12
-	IMULQ      R13, R12
-	ADDQ       scale+88(FP), R12
-	PREFETCHT0 (R12)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero45
-	MOVQ       zeroRow+112(FP), R12
-	IMULQ      R13, R12
-	ADDQ       zero+104(FP), R12
-	PREFETCHT0 (R12)
-
-oneZero45:
+row46:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -12164,184 +15160,334 @@ oneZero45:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
-
-rows44:
-	CMPQ R11, SI
-	JGE  rows47
-
-row46:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows47
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
 	JLT          row46
 
 rows47:
-	JMP summed40
+	CMPQ R11, SI
+	JGE  rows49
 
-none42:
+row48:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows49
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row48
+
+rows49:
+	JMP summed43
+
+none45:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows52
 
-row48:
-	MOVQ       384(R10), R12
-	MOVQ       scaleRow+96(FP), R11
-	IMULQ      R12, R11
-	ADDQ       scale+88(FP), R11
-	PREFETCHT0 (R11)
-	CMPQ       zeroRow+112(FP), $0x00
-	JEQ        oneZero50
-	MOVQ       zeroRow+112(FP), R11
-	IMULQ      R12, R11
-	ADDQ       zero+104(FP), R11
-	PREFETCHT0 (R11)
+row51:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row51
 
-oneZero50:
+rows52:
+	CMPQ R10, SI
+	JGE  rows54
+
+row53:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows54
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row53
+
+rows54:
+	JMP summed43
+
+zeros50:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
@@ -12375,13 +15521,13 @@ oneZero50:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row48
+	JLT          row55
 
-rows49:
+rows56:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows58
 
-row51:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12413,7 +15559,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12445,7 +15591,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12477,7 +15623,7 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows52
+	JGE          rows58
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12509,52 +15655,52 @@ row51:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row51
+	JLT          row57
 
-rows52:
-summed40:
-summed53:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special56
+	JNE  special62
 
-final54:
+final60:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around57
+	JNE     around63
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored58
+	JMP     stored64
 
-around57:
+around63:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored58:
-stored55:
+stored64:
+stored61:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result35
-	JMP  over37
+	JLT  result38
+	JMP  over40
 
-many38:
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany36
-	JMP   few39
+	JEQ   tooMany39
+	JMP   few42
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow59
+	JEQ     narrow65
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored55
+	JMP     stored61
 
-narrow59:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip60
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty61
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -12562,43 +15708,43 @@ narrow59:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty61:
-skip60:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip62
+	JEQ     skip68
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip62:
-	JMP final54
+skip68:
+	JMP final60
 
-empty41:
+empty44:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed53
+	JNE     summed59
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around69
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored64
+	JMP     stored70
 
-around63:
+around69:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored64:
-	JMP stored55
+stored70:
+	JMP stored61
 
-tooMany36:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over37:
+over40:
 	ADDQ $0x00000008, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower34:
+narrower37:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

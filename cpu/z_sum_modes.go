@@ -12,4 +12,5 @@ const (
 	sumWideFactors // factors are of the compute type
 	sumBF16        // of rows of f32: store in another type
 	sumF16
+	sumCentred // of rows of codes: no zero points
 )

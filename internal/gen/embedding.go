@@ -25,7 +25,8 @@ func embeddingSums(c *build.Context) {
 // positions the result at hand is from begin to end, which start says at next.
 type rowSum struct {
 	*kernel
-	codes *storage // of rows; nil: they are of the results' type
+	codes   *storage // of rows; nil: they are of the results' type
+	centred bool     // the codes' zero points are 0
 
 	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
 

@@ -51,41 +51,31 @@ func (s *rowSum) narrows() bool { return s.out == f32 && s.codes == nil }
 // packed reports whether rows are halves of bytes, of which no mask takes less than a vector.
 func (s *rowSum) packed() bool { return s.codes != nil && s.codes.size == 0 }
 
+// parameter returns where a row has its own.
+func (s *rowSum) parameter(name string, row operand.Op) operand.Mem {
+	at := s.c.GP64()
+	s.c.MOVQ(row, at)
+	s.c.IMULQ(s.param(name+"Row"), at)
+	s.c.ADDQ(s.param(name), at)
+	return operand.Mem{Base: at}
+}
+
 // parameters loads those of a row.
 func (s *rowSum) parameters(at reg.GPVirtual, scale, zero reg.VecVirtual) {
-	for _, p := range []struct {
-		name string
-		load func(from operand.Mem)
-	}{
-		{"scale", func(from operand.Mem) { s.emit(s.broadcast(), memory{from}, scale) }},
-		{"zero", func(from operand.Mem) {
-			s.emit("VPBROADCASTD", memory{from}, zero)
-			s.emit("VCVTDQ2PS", zero, zero)
-		}},
-	} {
-		row := s.c.GP64()
-		s.c.MOVQ(operand.Mem{Base: at}, row)
-		s.c.IMULQ(s.param(p.name+"Row"), row)
-		s.c.ADDQ(s.param(p.name), row)
-		p.load(operand.Mem{Base: row})
+	row := operand.Mem{Base: at}
+	s.emit(s.broadcast(), memory{s.parameter("scale", row)}, scale)
+	if !s.centred {
+		s.emit("VPBROADCASTD", memory{s.parameter("zero", row)}, zero)
+		s.emit("VCVTDQ2PS", zero, zero)
 	}
 }
 
-// askParameters asks for the lines that have those of a row, whose zero point may be everyone's.
+// askParameters asks for the lines that have those of a row.
 func (s *rowSum) askParameters(row reg.GPVirtual) {
-	c := s.c
-	ask := func(name string) {
-		at := c.GP64()
-		c.MOVQ(s.param(name+"Row"), at)
-		c.IMULQ(row, at)
-		c.ADDQ(s.param(name), at)
-		c.PREFETCHT0(operand.Mem{Base: at})
+	s.c.PREFETCHT0(s.parameter("scale", row))
+	if !s.centred {
+		s.c.PREFETCHT0(s.parameter("zero", row))
 	}
-	ask("scale")
-	one := s.newLabel("oneZero")
-	branch(c.CMPQ, s.param("zeroRow"), operand.Imm(0), c.JEQ, one)
-	ask("zero")
-	c.Label(one)
 }
 
 // loadHalves makes the load of halves of bytes, the lower ones first: each byte twice, the second

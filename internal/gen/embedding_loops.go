@@ -26,6 +26,15 @@ func (s *rowSum) sumTile() {
 	s.addRows(sum, s.out)
 	c.JMP(operand.LabelRef(summed))
 	c.Label(none)
+	if s.codes != nil { // nearly all have no factors, and many no zero points
+		zeros := s.newLabel("zeros")
+		branch(c.TESTQ, operand.U32(sumCentred), s.param("mode"), c.JEQ, zeros)
+		s.centred = true
+		s.addRows(sum, nil)
+		s.centred = false
+		c.JMP(operand.LabelRef(summed))
+		c.Label(zeros)
+	}
 	s.addRows(sum, nil)
 	c.Label(summed)
 	s.finish(sum, empty)
@@ -76,7 +85,9 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 		switch {
 		case s.codes != nil:
 			term := s.codes.load(s.kernel, from)
-			s.emit("VSUBPS", zero, term, term)
+			if !s.centred {
+				s.emit("VSUBPS", zero, term, term)
+			}
 			s.emit("VMULPS", scale, term, term)
 			add(term, v)
 		case !s.split:
