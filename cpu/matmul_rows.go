@@ -141,7 +141,7 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	}
 	p.sumsRow = roundUp(t.N, unit) * r.size
 	fits := t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil
-	if p.rows = t.withZeros(transposed, fits); p.rows == t.M && fits {
+	if p.rows = t.withZeros(transposed || r.takesPairs(t) && t.M > matmulFewFar, fits); p.rows == t.M && fits {
 		p.inY = t.N / unit * unit
 	}
 	apart := p.inY < t.N // some sums are
@@ -171,11 +171,11 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 }
 
 // withZeros returns how many rows kernels are given: zeros make a few up to a multiple of four, since the last ones
-// would take two turns, or three. Columns that are transposed for each turn are worth up to three more, others one.
+// would take two turns, or three. Long turns, as where columns are transposed, are worth up to three more, others one.
 // Sums that fit y lie apart from it then, which takes its time, too.
-func (t *MatmulTile) withZeros(transposed, fits bool) int64 {
+func (t *MatmulTile) withZeros(long, fits bool) int64 {
 	all := roundUp(t.M, matmulFour)
-	worth := transposed || all == t.M+1 && (t.Far || !fits)
+	worth := long || all == t.M+1 && (t.Far || !fits)
 	if worth && (!fits || t.K >= matmulLong) && matmulFour < t.M && t.M <= matmulFew {
 		return all
 	}

@@ -7,9 +7,9 @@ import "unsafe"
 
 const (
 	matmulAlong   = 2048 // elements of columns that are read before the next columns are
-	matmulFewFar  = 16   // and that columns of bf16 from memory, or of so many,
-	matmulFewLong = 512  //
-	matmulFewNear = 8    // are transposed for, or others, or columns without AVX-512
+	matmulFewFar  = 16   // and that columns of bf16 are transposed for which come from memory, or are as long as
+	matmulFewLong = 512  // that,
+	matmulFewNear = 8    // and others, or columns without AVX-512
 )
 
 // matmulTransposedRun is matmulRun for columns of b, as long as so many squares, that

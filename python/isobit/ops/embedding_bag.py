@@ -114,8 +114,7 @@ def quick_ends(
         return None
     if weight.is_nested or weight.dim() != 2:
         return None
-    ends = include_last_offset and offsets is not None
-    return None if ends and not offsets.shape[0] else (padding_row(padding_idx, weight.shape[0], op), ends)
+    return padding_row(padding_idx, weight.shape[0], op), include_last_offset and offsets is not None
 
 
 def _quick(
@@ -141,7 +140,8 @@ def _quick(
         if given is None:
             return NotImplemented
         row, ends = given
-    attributes = (lists.shape[0] - ends, mode, row, ends, scale_grad_by_freq, sparse, False)
+    bags = lists.shape[0] - 1 if ends else lists.shape[0]
+    attributes = (bags, mode, row, ends, scale_grad_by_freq, sparse, False)
     call = _fast if mode == "max" else _direct  # its gradient wants chosen, too
     results = call(weight, input, offsets, per_sample_weights, *attributes)
     return results if results is NotImplemented else results[0]

@@ -45,9 +45,10 @@ def _quick(input: Any, weight: Any, offsets: Any, padding_idx: Any, include_last
     if given is None:
         return NotImplemented
     row, ends = given
+    bags = lists.shape[0] - 1 if ends else lists.shape[0]
     *parameters, group_size, dtype, output_dtype, mode, last_dim = rest
     attributes = group_size, weight.dtype if dtype is None else dtype, output_dtype, mode, row, ends, last_dim
-    return _fast(weight, input, offsets, *parameters, lists.shape[0] - ends, *attributes)
+    return _fast(weight, input, offsets, *parameters, bags, *attributes)
 
 
 leave_to_python(_quick)
