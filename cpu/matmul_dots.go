@@ -32,8 +32,9 @@ type matmulTransposedDots func(a *byte, aRow, rows int, b *byte, bColumn, square
 type pairing func(from *byte, fromRow int, to *byte, toRow, rows, count int) (least uint32)
 
 const (
-	noBits    = 1<<16 - 1
-	dotSquare = 16 // columns, and pairs along K, that are transposed at a time
+	noBits      = 1<<16 - 1
+	matmulPairs = 3  // rows of Input that rows of Other are not paired for
+	dotSquare   = 16 // columns, and pairs along K, that are transposed at a time
 )
 
 // transposedDots is transposedSums of pairs: it returns how deep the chains are, 0 where
@@ -73,7 +74,7 @@ func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
 	case r.dots == nil || t.K == 0 || t.More:
 		return false
 	case t.Other.Stride == 2:
-		return t.M > matmulUnit
+		return t.M > matmulPairs
 	}
 	return t.Other.RowStride == 2 && t.M > r.few(t)
 }

@@ -106,9 +106,7 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 	if m <= matmulFewest {
 		p.depth = min(k, matmulTileBytes/r.size/matmulWide)
 	}
-	if m <= matmulFew {
-		m = roundUp(m, matmulFour)
-	}
+	m = roundUp(m, matmulFour)
 	apart := func(elements int64) int64 { return roundUp(elements*r.size, 2*matmulSlack) + matmulSlack }
 	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.copied.half.columns)*r.size, apart(along), apart(roundUp(n, r.copied.whole.columns))
 	p.bias = m * p.sumsRow
@@ -141,7 +139,7 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	}
 	p.sumsRow = roundUp(t.N, unit) * r.size
 	fits := t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil
-	if p.rows = t.withZeros(transposed || r.takesPairs(t) && t.M > matmulFewFar, fits); p.rows == t.M && fits {
+	if p.rows = t.withZeros(transposed, r.takesPairs(t), fits); p.rows == t.M && fits {
 		p.inY = t.N / unit * unit
 	}
 	apart := p.inY < t.N // some sums are
@@ -170,13 +168,14 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	}
 }
 
-// withZeros returns how many rows kernels are given: zeros make a few up to a multiple of four, since the last ones
-// would take two turns, or three. Long turns, as where columns are transposed, are worth up to three more, others one.
-// Sums that fit y lie apart from it then, which takes its time, too.
-func (t *MatmulTile) withZeros(long, fits bool) int64 {
-	all := roundUp(t.M, matmulFour)
-	worth := long || all == t.M+1 && (t.Far || !fits)
-	if worth && (!fits || t.K >= matmulLong) && matmulFour < t.M && t.M <= matmulFew {
+// withZeros returns how many rows kernels are given: zeros make them up to a multiple of four, since the last ones
+// would take two turns, or three. Columns that are transposed for each turn are worth up to three more, others one;
+// pairs of long columns up to three, where that saves a turn. Sums that fit y lie apart from it then, which takes its
+// time, too.
+func (t *MatmulTile) withZeros(transposed, pairs, fits bool) int64 {
+	all, last, long := roundUp(t.M, matmulFour), t.M%matmulUnit, t.K >= matmulLong
+	worth := transposed || all == t.M+1 && (t.Far || !fits) || pairs && long && last > matmulFour
+	if worth && (long || !fits) && matmulFour < t.M {
 		return all
 	}
 	return t.M

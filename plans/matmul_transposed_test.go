@@ -26,7 +26,7 @@ func TestProductsOfFewRows(t *testing.T) {
 			case 0:
 				m, k = 1+rng.IntN([]int{2, 26}[number/4%2]), 500+rng.IntN(3800)
 			case 1:
-				m, k, n, layout = 1+rng.IntN([]int{7, 26}[number/4%2]), 1+rng.IntN(140), 30+rng.IntN(400), nil
+				m, k, n, layout = 1+rng.IntN([]int{7, 50}[number/4%2]), 1+rng.IntN(140), 30+rng.IntN(400), nil
 			}
 			c, err := testcase.NewCase(testcase.NewSource(rng.Uint64(), testcase.Large), fmt.Sprintf(
 				"matmul input=%s[%d,%d] other=%[1]s[%[3]d,%[4]d] bias=%[5]s y=%[1]s", dtype, m, k, n, []string{"none", dtype}[rng.IntN(2)]))
