@@ -90,8 +90,9 @@ type leastSeen struct {
 
 func newLeastSeen(c *build.Context) *leastSeen {
 	l := &leastSeen{c, c.ZMM(), c.ZMM()}
-	c.VXORPS(l.most.AsX(), l.most.AsX(), l.most.AsX()) // of all bits, and as avo knows it for a beginning
-	c.VXORPS(l.minusTwo.AsX(), l.minusTwo.AsX(), l.minusTwo.AsX())
+	for _, v := range []reg.VecVirtual{l.most, l.minusTwo} {
+		c.VXORPS(v.AsX(), v.AsX(), v.AsX()) // to avo a first use; of others' it would keep the register from the function's begin on
+	}
 	c.VPTERNLOGD(operand.U8(0xff), l.minusTwo, l.minusTwo, l.minusTwo)
 	c.VPADDW(l.minusTwo, l.minusTwo, l.minusTwo)
 	return l
