@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import cycle
 from typing import Any
 
 import isobit
@@ -233,10 +234,10 @@ def served(batch: int, beside: str = "float", **by: Any) -> Make:
 
 
 def served_bags(rows: int, dtype: torch.dtype, beside: str = "float") -> Make:
-    """512 bags of 32 rows of a table, 64 columns."""
+    """512 bags of 32 rows of a table, 64 columns: other rows in each of 32 calls, or caches would hold them all."""
 
     def make(ours: bool) -> Step:
-        table, given = nn.EmbeddingBag(rows, 64, mode="sum").eval(), (torch.randint(rows, (512, 32)),)
+        table, given = nn.EmbeddingBag(rows, 64, mode="sum").eval(), torch.randint(rows, (32, 512, 32))
         forward: Any = built(table)
         if ours:
             forward = built(inn.convert(inn.prepare(table, embedding={"dtype": dtype, "granularity": "per_channel"})))
@@ -244,8 +245,10 @@ def served_bags(rows: int, dtype: torch.dtype, beside: str = "float") -> Make:
             kind = {torch.int8: "byte", torch.int4: "4bit"}[dtype]
             codes = getattr(torch.ops.quantized, f"embedding_bag_{kind}_prepack")(table.weight.detach())
             bags = getattr(torch.ops.quantized, f"embedding_bag_{kind}_rowwise_offsets")
-            given, forward = (given[0].flatten(), torch.arange(0, 512 * 32, 32)), lambda *of: bags(codes, *of)
-        return torch.no_grad()(lambda: forward(*given))
+            offsets = torch.arange(0, 512 * 32, 32)
+            forward = lambda indices: bags(codes, indices.flatten(), offsets)  # noqa: E731
+        calls = cycle(given)
+        return torch.no_grad()(lambda: forward(next(calls)))
 
     return make
 
