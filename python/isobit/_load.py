@@ -107,7 +107,12 @@ def _sees_functions() -> bool:
 
 def _raw_stream(index: int) -> int:
     """torch's current stream on a CUDA device; 0 where it has no devices, so that the plan says what is wrong."""
-    stream: int = torch._C._cuda_getCurrentRawStream(index) if torch.cuda.is_available() else 0
+    try:
+        stream: int = torch._C._cuda_getCurrentRawStream(index)
+    except (AttributeError, RuntimeError):
+        if torch.cuda.is_available():
+            raise
+        return 0
     return stream
 
 
