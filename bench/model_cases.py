@@ -237,17 +237,17 @@ def served_bags(rows: int, dtype: torch.dtype, beside: str = "float") -> Make:
     """512 bags of 32 rows of a table, 64 columns: other rows in each of 32 calls, or caches would hold them all."""
 
     def make(ours: bool) -> Step:
-        table, given = nn.EmbeddingBag(rows, 64, mode="sum").eval(), torch.randint(rows, (32, 512, 32))
-        forward: Any = built(table)
-        if ours:
-            forward = built(inn.convert(inn.prepare(table, embedding={"dtype": dtype, "granularity": "per_channel"})))
-        elif beside == "codes":
+        table: nn.Module = nn.EmbeddingBag(rows, 64, mode="sum").eval()
+        calls = cycle(torch.randint(rows, (32, 512, 32)))
+        if beside == "codes" and not ours:
             kind = {torch.int8: "byte", torch.int4: "4bit"}[dtype]
             codes = getattr(torch.ops.quantized, f"embedding_bag_{kind}_prepack")(table.weight.detach())
             bags = getattr(torch.ops.quantized, f"embedding_bag_{kind}_rowwise_offsets")
             offsets = torch.arange(0, 512 * 32, 32)
-            forward = lambda indices: bags(codes, indices.flatten(), offsets)  # noqa: E731
-        calls = cycle(given)
+            return torch.no_grad()(lambda: bags(codes, next(calls).flatten(), offsets))
+        if ours:
+            table = inn.convert(inn.prepare(table, embedding={"dtype": dtype, "granularity": "per_channel"}))
+        forward = built(table)
         return torch.no_grad()(lambda: forward(next(calls)))
 
     return make

@@ -43,11 +43,7 @@ const (
 	codeColumns = 64                          // of a long bag at a time
 	codeTerms   = codeColumns * ChunkSize / 2 // elements of short bags at a time: half of a near cache
 	codeBagsAt  = Block - 1                   // bags at a time
-	codeChunks  = 40                          // the first scratch block of a long bag's chunks
-	codeStarts  = 2                           // the integer block of where bags begin
 )
-
-const _ = uint(codeChunks - (2*zeroBlocks - scaleBlocks)) // scales and zero points end before it
 
 // counting are the numbers of dequantized rows.
 var counting = func() (n [TileSize]int64) {

@@ -19,8 +19,8 @@ const (
 	matmulShallow    = 16      // so many of its rows at a time
 	matmulFewest     = 8       // rows of Input for which tiles are
 	matmulWide       = 4       // times as wide
-	matmulFour       = 4       // rows that few are made up to, by zeros
-	matmulLong       = 64      // elements of columns for which sums may lie apart from y for that
+	matmulFour       = 4       // zeros make rows up to a multiple of it: see withZeros
+	matmulLong       = 64      // elements along K from which on that is worth sums apart from y
 	matmulNear       = 1 << 15 // bytes of a matrix that is read where it lies
 	// matmulSlack keeps rows of copies from meeting in a cache: they are an odd number of it apart.
 	matmulSlack = 64

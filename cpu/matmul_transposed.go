@@ -6,10 +6,12 @@ import "unsafe"
 // kernels transpose them in registers, a square at a time.
 
 const (
-	matmulAlong   = 2048 // elements of columns that are read before the next columns are
-	matmulFewFar  = 16   // and that columns of bf16 are transposed for which come from memory, or are as long as
-	matmulFewLong = 512  // that,
-	matmulFewNear = 8    // and others, or columns without AVX-512
+	matmulAlong = 2048 // elements of columns that are read before the next columns are
+
+	// Rows of Input that columns are transposed for, if not matmulFew:
+	matmulFewFar  = 16  // with pairs, where columns come from memory or have at least
+	matmulFewLong = 512 // elements;
+	matmulFewNear = 8   // with other pairs, or without AVX-512
 )
 
 // matmulTransposedRun is matmulRun for columns of b, as long as so many squares, that

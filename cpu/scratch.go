@@ -55,12 +55,14 @@ const (
 const (
 	scaleBlocks  = 10
 	zeroBlocks   = scaleBlocks + mostScales*4/blockBytes + 1
+	codeChunks   = 40 // of a long bag of codes
 	weightBlocks = 100
 )
 
 // Of the integer blocks. Definitions that list rows or positions have the first ones, but of those that
 // prefetch none has the second.
 const (
+	codeStarts        = 2                                            // where bags of codes begin
 	unreadInts        = 1                                            // what prefetch has read, where there is no assembly
 	linearCorrections = LinearPanel * LinearColumns * 4 / blockBytes // of quantized_linear, behind a tile's sums of 32 bits
 )
@@ -72,6 +74,7 @@ const (
 
 // There is room for all of them: a negative number would not compile.
 const (
+	_ = uint(codeChunks - (2*zeroBlocks - scaleBlocks)) // zero points end before them
 	_ = uint(sumBlocks - cubicSumBlocks - 4 - (mostCubic+3)/4)
 	_ = uint(tapBlocks - cubicProducts - (maxTaps*cubicPitch*8+blockBytes-1)/blockBytes)
 	_ = uint(cellBlocks - tapBlocks - tile) // a row for each channel of a tile

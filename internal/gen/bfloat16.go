@@ -22,6 +22,14 @@ func loadBF16(k *kernel, from memory) reg.VecVirtual {
 	return v
 }
 
+// widened returns elements of 16 bits, in half a register, in the compute type.
+func (k *kernel) widened(t *storage, words reg.Register) value {
+	if t == f16 {
+		return k.apply("VCVTPH2PS", words)
+	}
+	return k.apply("VPSLLD", 16, k.apply("VPMOVZXWD", words))
+}
+
 // splits reports whether bf16 elements may be taken apart faster: the even ones
 // of two vectors into one, the odd ones into the other, until words puts them
 // together. Nothing may depend on an element's place.

@@ -111,12 +111,7 @@ func (k *gridKernel) gathered(places memory, edge bool) value {
 		return value{k.join(parts)}
 	}
 	words := k.words(parts)
-	return k.ofType(k.out, func(t *storage) value {
-		if t == f16 {
-			return k.apply("VCVTPH2PS", words)
-		}
-		return k.apply("VPSLLD", 16, k.apply("VPMOVZXWD", words))
-	})
+	return k.ofType(k.out, func(t *storage) value { return k.widened(t, words) })
 }
 
 // words joins elements of 16 bits.

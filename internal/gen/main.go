@@ -6,6 +6,7 @@ package main
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,7 +62,11 @@ func generate() (map[string][]byte, error) {
 	if files["autodiff/internal/kernel/z_rows_amd64.go"], err = rowsFile(); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"grid_planes.go", "sum_modes.go"} {
+	names, err := fs.Glob(copied, "*")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
 		text, err := copied.ReadFile(name)
 		if err != nil {
 			return nil, err

@@ -77,12 +77,7 @@ func (t *transposed) halves(low, high operand.Mem) reg.VecVirtual {
 	case t.isa.masks && t.out.size < t.compute.size && !t.dots:
 		c.VMOVUPS(low, v.AsX())
 		c.VINSERTF32X4(operand.Imm(1), high, v.AsY(), v.AsY())
-		if t.out == f16 {
-			c.VCVTPH2PS(v.AsY(), v)
-			break
-		}
-		c.VPMOVZXWD(v.AsY(), v)
-		c.VPSLLD(operand.Imm(16), v, v)
+		return t.widened(t.out, v.AsY())[0]
 	case t.isa.masks:
 		c.VMOVUPS(low, v.AsY())
 		c.VINSERTF64X4(operand.Imm(1), high, v, v)
@@ -92,7 +87,7 @@ func (t *transposed) halves(low, high operand.Mem) reg.VecVirtual {
 	default:
 		c.VMOVQ(low, v.AsX())
 		c.VMOVHPS(high, v.AsX(), v.AsX())
-		c.VCVTPH2PS(v.AsX(), v)
+		return t.widened(t.out, v.AsX())[0]
 	}
 	return v
 }

@@ -106,15 +106,18 @@ for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
 _fast, _direct = _FORWARD.fast, _FORWARD.direct
 
 
-def quick_ends(
-    op: str, weight: Any, offsets: Any, padding_idx: Any, include_last_offset: Any
-) -> tuple[int, bool] | None:
-    """The padding's row or -1, and whether the last offset ends the last bag; None where something is wrong."""
+def quick_bags(
+    op: str, lists: Tensor, weight: Any, padding_idx: Any, include_last_offset: Any, offsets: Any
+) -> tuple[int, int, bool] | None:
+    """The number of bags, the padding's row or -1, and whether the last offset ends the last bag; None where
+    something is wrong."""
     if type(include_last_offset) is not bool or not isinstance(weight, Tensor):
         return None
     if weight.is_nested or weight.dim() != 2:
         return None
-    return padding_row(padding_idx, weight.shape[0], op), include_last_offset and offsets is not None
+    ends = include_last_offset and offsets is not None
+    bags = lists.shape[0] - 1 if ends else lists.shape[0]
+    return bags, padding_row(padding_idx, weight.shape[0], op), ends
 
 
 def _quick(
@@ -134,13 +137,12 @@ def _quick(
         return NotImplemented
     if mode == "max" and not (scale_grad_by_freq is sparse is False):
         return NotImplemented
-    row, ends = -1, False
+    bags, row, ends = lists.shape[0], -1, False
     if padding_idx is not None or include_last_offset is not False:
-        given = quick_ends("embedding_bag", weight, offsets, padding_idx, include_last_offset)
+        given = quick_bags("embedding_bag", lists, weight, padding_idx, include_last_offset, offsets)
         if given is None:
             return NotImplemented
-        row, ends = given
-    bags = lists.shape[0] - 1 if ends else lists.shape[0]
+        bags, row, ends = given
     attributes = (bags, mode, row, ends, scale_grad_by_freq, sparse, False)
     call = _fast if mode == "max" else _direct  # its gradient wants chosen, too
     results = call(weight, input, offsets, per_sample_weights, *attributes)

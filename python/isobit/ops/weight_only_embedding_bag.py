@@ -17,7 +17,7 @@ from .._transforms import wants_derivative
 from .._vmap import register
 from .dequantize import weights
 from .embedding import padding_row
-from .embedding_bag import bags_of, embedding_bag, quick_ends, unnested
+from .embedding_bag import bags_of, embedding_bag, quick_bags, unnested
 from .qparams import code_range
 
 _NAME = "weight_only_embedding_bag"
@@ -41,11 +41,10 @@ def _quick(input: Any, weight: Any, offsets: Any, padding_idx: Any, include_last
     lists = input if offsets is None else offsets
     if type(lists) is not Tensor or type(weight) is not Tensor or lists.is_nested or lists.dim() == 0:
         return NotImplemented
-    given = quick_ends(_NAME, weight, offsets, padding_idx, include_last_offset)
+    given = quick_bags(_NAME, lists, weight, padding_idx, include_last_offset, offsets)
     if given is None:
         return NotImplemented
-    row, ends = given
-    bags = lists.shape[0] - 1 if ends else lists.shape[0]
+    bags, row, ends = given
     *parameters, group_size, dtype, output_dtype, mode, last_dim = rest
     attributes = group_size, weight.dtype if dtype is None else dtype, output_dtype, mode, row, ends, last_dim
     return _fast(weight, input, offsets, *parameters, bags, *attributes)
