@@ -2,7 +2,7 @@
 
 python bench/models.py            one Markdown table: PyTorch's time over isobit's, eager
 python bench/models.py --compile  both sides by torch.compile, which takes some minutes to build
-python bench/models.py --write    the first one, into the results of this family of processors
+python bench/models.py --write    the first one, into the results of this kind of processor
 """
 
 from __future__ import annotations

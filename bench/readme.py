@@ -1,4 +1,4 @@
-"""Writes the tables of speeds, the project's README's and this folder's, from the results of each family of processors.
+"""Writes the tables of speeds, the project's README's and this folder's, from the results of each kind of processor.
 
 python bench/readme.py
 """
@@ -10,7 +10,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- speed table: made by bench/readme.py -->\n", "<!-- end of speed table -->\n"
-PROCESSORS = {"amd-family-25": "Zen 4", "amd-family-26": "Zen 5"}  # as folders of results are named
+# As folders of results are named (run.py).
+PROCESSORS = {"amd-family-25-avx2": "Zen 3", "amd-family-25-avx512": "Zen 4", "amd-family-26-avx512": "Zen 5"}
 
 # What is said of each op, and the names of what was measured.
 TARGETS = {
@@ -81,9 +82,9 @@ def targets(measured: dict[str, Results]) -> str:
         for results in measured.values():
             ratios = next(r["ratios"] for r in results["quick"] if r["op"] == op)
             bound = number(ratios["loop"]) if "loop" in ratios else f"{ratios['roofline']:.2f} of VNNI's peak"
-            row += [number(ratios["eager"]), number(ratios.get("compiled")), bound]
+            row.append(" / ".join((number(ratios["eager"]), number(ratios.get("compiled")) or "-", bound)))
         rows.append(row)
-    return table(["op", *(f"{name}: {what}" for name in measured for what in ("eager", "compile", "C loop"))], rows)
+    return table(["op", *measured], rows)
 
 
 def others(measured: dict[str, Results]) -> str:

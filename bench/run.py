@@ -2,7 +2,7 @@
 
     python bench/run.py              every table below and a sweep of sizes and types:
                                      JSON, Markdown and plots in bench/results, in a folder for this
-                                     family of processors, and the table in README.md
+                                     kind of processor, and the table in README.md
     python bench/run.py --quick      the table of targets, 16M elements, 2 threads, in less than a minute
     python bench/run.py --fresh      large outputs that are new memory of the system, with huge pages and without
     python bench/run.py --small      eager calls on 512 elements
@@ -206,14 +206,14 @@ TABLES = {
 
 
 def processor() -> str:
-    """Its maker and family, as a folder is named."""
+    """Its maker, family and best instruction set, as a folder is named: families may have several."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.machine()
     fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     maker = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(fields.get("vendor_id", ""))
-    return f"{maker}-family-{fields['cpu family']}" if maker else platform.machine()
+    return f"{maker}-family-{fields['cpu family']}-{isobit.info()['isa']}" if maker else platform.machine()
 
 
 def everything(compile: bool) -> None:
