@@ -51,10 +51,9 @@ func (k *kernel) tryRows(n, data int, a *Args) bool {
 	return true
 }
 
-// takesColumns reports whether rows of n elements, which have a scale each, may have quick codes. Elements of f32
-// are divided in the time in which it would load what their codes need.
+// takesColumns reports whether rows of n elements, which have a scale each, may have quick codes.
 func (k *kernel) takesColumns(n, data int, a *Args) bool {
-	return k.quick && k.in[0] != tensor.F32 && n >= quickRun && a.In[data].Stride != 0 &&
+	return k.quick && (k.in[0] != tensor.F32 || k.needs == AVX2 && k.out.Size() == 1) && n >= quickRun && a.In[data].Stride != 0 &&
 		!a.Attrs.Reciprocal && smallBound(float32(a.Lo)) && smallBound(float32(a.Hi))
 }
 

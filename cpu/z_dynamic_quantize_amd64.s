@@ -14,7 +14,7 @@ TEXT ·dynamicQuantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
-	VPMOVZXBD    transposed32<>+0(SB), Z1
+	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
@@ -464,23 +464,23 @@ DATA all32_ff00ff<>+24(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+28(SB)/4, $0x00ff00ff
 GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $32
 
-DATA transposed32<>+0(SB)/1, $0x00
-DATA transposed32<>+1(SB)/1, $0x04
-DATA transposed32<>+2(SB)/1, $0x08
-DATA transposed32<>+3(SB)/1, $0x0c
-DATA transposed32<>+4(SB)/1, $0x01
-DATA transposed32<>+5(SB)/1, $0x05
-DATA transposed32<>+6(SB)/1, $0x09
-DATA transposed32<>+7(SB)/1, $0x0d
-DATA transposed32<>+8(SB)/1, $0x02
-DATA transposed32<>+9(SB)/1, $0x06
-DATA transposed32<>+10(SB)/1, $0x0a
-DATA transposed32<>+11(SB)/1, $0x0e
-DATA transposed32<>+12(SB)/1, $0x03
-DATA transposed32<>+13(SB)/1, $0x07
-DATA transposed32<>+14(SB)/1, $0x0b
-DATA transposed32<>+15(SB)/1, $0x0f
-GLOBL transposed32<>(SB), RODATA|NOPTR, $16
+DATA transposed64<>+0(SB)/1, $0x00
+DATA transposed64<>+1(SB)/1, $0x04
+DATA transposed64<>+2(SB)/1, $0x08
+DATA transposed64<>+3(SB)/1, $0x0c
+DATA transposed64<>+4(SB)/1, $0x01
+DATA transposed64<>+5(SB)/1, $0x05
+DATA transposed64<>+6(SB)/1, $0x09
+DATA transposed64<>+7(SB)/1, $0x0d
+DATA transposed64<>+8(SB)/1, $0x02
+DATA transposed64<>+9(SB)/1, $0x06
+DATA transposed64<>+10(SB)/1, $0x0a
+DATA transposed64<>+11(SB)/1, $0x0e
+DATA transposed64<>+12(SB)/1, $0x03
+DATA transposed64<>+13(SB)/1, $0x07
+DATA transposed64<>+14(SB)/1, $0x0b
+DATA transposed64<>+15(SB)/1, $0x0f
+GLOBL transposed64<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f800000<>+0(SB)/4, $0x3f800000
 DATA all32_3f800000<>+4(SB)/4, $0x3f800000
@@ -502,7 +502,7 @@ TEXT ·dynamicQuantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
-	VPMOVZXBD    transposed32<>+0(SB), Z1
+	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
@@ -951,7 +951,7 @@ TEXT ·dynamicQuantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	VPMOVZXBW    even16split<>+0(SB), Z1
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z2
 	VPMOVZXBQ    quarters64<>+0(SB), Z3
-	VPMOVZXBD    transposed32<>+0(SB), Z4
+	VPMOVZXBD    transposed64<>+0(SB), Z4
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1

@@ -14,7 +14,7 @@ TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
-	VPMOVZXBD    transposed32<>+0(SB), Z1
+	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -594,23 +594,23 @@ DATA all32_ff00ff<>+24(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+28(SB)/4, $0x00ff00ff
 GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $32
 
-DATA transposed32<>+0(SB)/1, $0x00
-DATA transposed32<>+1(SB)/1, $0x04
-DATA transposed32<>+2(SB)/1, $0x08
-DATA transposed32<>+3(SB)/1, $0x0c
-DATA transposed32<>+4(SB)/1, $0x01
-DATA transposed32<>+5(SB)/1, $0x05
-DATA transposed32<>+6(SB)/1, $0x09
-DATA transposed32<>+7(SB)/1, $0x0d
-DATA transposed32<>+8(SB)/1, $0x02
-DATA transposed32<>+9(SB)/1, $0x06
-DATA transposed32<>+10(SB)/1, $0x0a
-DATA transposed32<>+11(SB)/1, $0x0e
-DATA transposed32<>+12(SB)/1, $0x03
-DATA transposed32<>+13(SB)/1, $0x07
-DATA transposed32<>+14(SB)/1, $0x0b
-DATA transposed32<>+15(SB)/1, $0x0f
-GLOBL transposed32<>(SB), RODATA|NOPTR, $16
+DATA transposed64<>+0(SB)/1, $0x00
+DATA transposed64<>+1(SB)/1, $0x04
+DATA transposed64<>+2(SB)/1, $0x08
+DATA transposed64<>+3(SB)/1, $0x0c
+DATA transposed64<>+4(SB)/1, $0x01
+DATA transposed64<>+5(SB)/1, $0x05
+DATA transposed64<>+6(SB)/1, $0x09
+DATA transposed64<>+7(SB)/1, $0x0d
+DATA transposed64<>+8(SB)/1, $0x02
+DATA transposed64<>+9(SB)/1, $0x06
+DATA transposed64<>+10(SB)/1, $0x0a
+DATA transposed64<>+11(SB)/1, $0x0e
+DATA transposed64<>+12(SB)/1, $0x03
+DATA transposed64<>+13(SB)/1, $0x07
+DATA transposed64<>+14(SB)/1, $0x0b
+DATA transposed64<>+15(SB)/1, $0x0f
+GLOBL transposed64<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f800000<>+0(SB)/4, $0x3f800000
 DATA all32_3f800000<>+4(SB)/4, $0x3f800000
@@ -1028,7 +1028,7 @@ TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
-	VPMOVZXBD    transposed32<>+0(SB), Z1
+	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -1685,7 +1685,7 @@ TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	VPMOVZXBW    even16split<>+0(SB), Z1
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z2
 	VPMOVZXBQ    quarters64<>+0(SB), Z3
-	VPMOVZXBD    transposed32<>+0(SB), Z4
+	VPMOVZXBD    transposed64<>+0(SB), Z4
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -8247,7 +8247,7 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
-	VPMOVZXBD    transposed32<>+0(SB), Z1
+	VPMOVZXBD    transposed64<>+0(SB), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
@@ -8766,7 +8766,7 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
-	VPMOVZXBD    transposed32<>+0(SB), Z1
+	VPMOVZXBD    transposed64<>+0(SB), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
@@ -9075,34 +9075,48 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VMOVUPS      (DX)(R11*4), Y7
-	VMOVUPS      32(DX)(R11*4), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	VPADDB       X6, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around13
-	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored14
+	VMOVUPS     (DX)(R11*4), Y7
+	VMOVUPS     32(DX)(R11*4), Y8
+	VMOVUPS     64(DX)(R11*4), Y9
+	VMOVUPS     96(DX)(R11*4), Y10
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y11
+	VFMADD231PS Y4, Y7, Y11
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VMINPS      Y9, Y3, Y9
+	VMAXPS      Y9, Y2, Y9
+	VMULPS      Y5, Y9, Y8
+	VFMADD231PS Y4, Y9, Y8
+	VMINPS      Y10, Y3, Y10
+	VMAXPS      Y10, Y2, Y10
+	VMULPS      Y5, Y10, Y9
+	VFMADD231PS Y4, Y10, Y9
+	VCVTPS2DQ   Y11, Y10
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y9, Y9
+	VPACKSSDW   Y7, Y10, Y7
+	VPACKSSDW   Y9, Y8, Y8
+	VPAND       all32_ff00ff<>+0(SB), Y7, Y7
+	VPAND       all32_ff00ff<>+0(SB), Y8, Y8
+	VPACKUSWB   Y8, Y7, Y7
+	VMOVDQU     transposed32<>+0(SB), Y8
+	VPERMD      Y7, Y8, Y7
+	VPADDB      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     Y7, (BX)(R11*1)
+	JMP         stored14
 
 around13:
-	VMOVNTDQ X7, (BX)(R11*1)
+	VMOVNTDQ Y7, (BX)(R11*1)
 
 stored14:
-	ADDQ $0x00000010, R11
+	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
 	JNE  group12
 	ADDQ $+256, DX
@@ -9308,121 +9322,237 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none34
+	LEAQ  16640(R8), R9
+
+block35:
+	CMPQ       AX, $0x00000020
+	JLT        blocks36
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near37
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near37:
+	VMOVUPS     (DX), Y0
+	VMOVUPS     32(DX), Y1
+	VMOVUPS     64(DX), Y2
+	VMOVUPS     96(DX), Y3
+	VMOVUPS     (R8), Y4
+	VMOVUPS     4160(R8), Y6
+	VMOVUPS     8320(R8), Y5
+	VMOVUPS     12480(R8), Y7
+	VMINPS      Y0, Y6, Y0
+	VMAXPS      Y0, Y4, Y0
+	VMULPS      Y7, Y0, Y4
+	VFMADD231PS Y5, Y0, Y4
+	VMOVUPS     32(R8), Y0
+	VMOVUPS     4192(R8), Y6
+	VMOVUPS     8352(R8), Y5
+	VMOVUPS     12512(R8), Y7
+	VMINPS      Y1, Y6, Y1
+	VMAXPS      Y1, Y0, Y1
+	VMULPS      Y7, Y1, Y0
+	VFMADD231PS Y5, Y1, Y0
+	VMOVUPS     64(R8), Y1
+	VMOVUPS     4224(R8), Y6
+	VMOVUPS     8384(R8), Y5
+	VMOVUPS     12544(R8), Y7
+	VMINPS      Y2, Y6, Y2
+	VMAXPS      Y2, Y1, Y2
+	VMULPS      Y7, Y2, Y1
+	VFMADD231PS Y5, Y2, Y1
+	VMOVUPS     96(R8), Y2
+	VMOVUPS     4256(R8), Y6
+	VMOVUPS     8416(R8), Y5
+	VMOVUPS     12576(R8), Y7
+	VMINPS      Y3, Y6, Y3
+	VMAXPS      Y3, Y2, Y3
+	VMULPS      Y7, Y3, Y2
+	VFMADD231PS Y5, Y3, Y2
+	VCVTPS2DQ   Y4, Y3
+	VCVTPS2DQ   Y0, Y0
+	VCVTPS2DQ   Y1, Y1
+	VCVTPS2DQ   Y2, Y2
+	VPACKSSDW   Y0, Y3, Y0
+	VPACKSSDW   Y2, Y1, Y1
+	VPAND       all32_ff00ff<>+0(SB), Y0, Y0
+	VPAND       all32_ff00ff<>+0(SB), Y1, Y1
+	VPACKUSWB   Y1, Y0, Y0
+	VMOVDQU     transposed32<>+0(SB), Y1
+	VPERMD      Y0, Y1, Y0
+	VPADDB      (R9), Y0, Y0
+	CMPB        76(CX), $0x00
+	JNE         around38
+	VMOVDQU     Y0, (BX)
+	JMP         stored39
+
+around38:
+	VMOVNTDQ Y0, (BX)
+
+stored39:
+	ADDQ $0x00000080, R8
+	ADDQ $0x00000020, R9
+	ADDQ $+128, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	SUBQ $0x00000020, AX
+	JMP  block35
+
+blocks36:
+	MOVQ         24(CX), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	MOVQ         32(CX), R8
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+none34:
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide40
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide40
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide40
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide40
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPBROADCASTB X10, Y10
+	JNE          divide40
+	VMOVUPS      all32_3f800000<>+0(SB), Y3
+	VDIVPS       Y0, Y3, Y1
+	VFNMADD231PS Y0, Y1, Y3
+	VDIVPS       Y0, Y3, Y3
+	VSUBPS       Y2, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VSUBPS       Y2, Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y2, Y0
+	VPBROADCASTB X0, Y0
 
-block35:
-	CMPQ       AX, $0x00000010
-	JLT        blocks36
+block41:
+	CMPQ       AX, $0x00000020
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near37:
-	VMOVUPS      (DX), Y11
-	VMOVUPS      32(DX), Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPACKSSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	VPADDB       X10, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around38
-	VMOVDQU      X11, (BX)
-	JMP          stored39
+near43:
+	VMOVUPS     (DX), Y2
+	VMOVUPS     32(DX), Y6
+	VMOVUPS     64(DX), Y7
+	VMOVUPS     96(DX), Y8
+	VMINPS      Y2, Y5, Y2
+	VMAXPS      Y2, Y4, Y2
+	VMULPS      Y3, Y2, Y9
+	VFMADD231PS Y1, Y2, Y9
+	VMINPS      Y6, Y5, Y6
+	VMAXPS      Y6, Y4, Y6
+	VMULPS      Y3, Y6, Y2
+	VFMADD231PS Y1, Y6, Y2
+	VMINPS      Y7, Y5, Y7
+	VMAXPS      Y7, Y4, Y7
+	VMULPS      Y3, Y7, Y6
+	VFMADD231PS Y1, Y7, Y6
+	VMINPS      Y8, Y5, Y8
+	VMAXPS      Y8, Y4, Y8
+	VMULPS      Y3, Y8, Y7
+	VFMADD231PS Y1, Y8, Y7
+	VCVTPS2DQ   Y9, Y8
+	VCVTPS2DQ   Y2, Y2
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
+	VPACKSSDW   Y2, Y8, Y2
+	VPACKSSDW   Y7, Y6, Y6
+	VPAND       all32_ff00ff<>+0(SB), Y2, Y2
+	VPAND       all32_ff00ff<>+0(SB), Y6, Y6
+	VPACKUSWB   Y6, Y2, Y2
+	VMOVDQU     transposed32<>+0(SB), Y6
+	VPERMD      Y2, Y6, Y2
+	VPADDB      Y0, Y2, Y2
+	CMPB        76(CX), $0x00
+	JNE         around44
+	VMOVDQU     Y2, (BX)
+	JMP         stored45
 
-around38:
-	VMOVNTDQ X11, (BX)
+around44:
+	VMOVNTDQ Y2, (BX)
 
-stored39:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block35
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	SUBQ $0x00000020, AX
+	JMP  block41
 
-blocks36:
-divide34:
-block40:
+blocks42:
+	MOVQ         24(CX), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	MOVQ         32(CX), R8
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+divide40:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks47
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded49
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded50
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded50:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal51
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided46
+	JMP     divided52
 
-reciprocal45:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9430,7 +9560,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided52:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9451,22 +9581,22 @@ divided46:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around47
+	JNE          around53
 	VMOVDQU      X6, (BX)
-	JMP          stored48
+	JMP          stored54
 
-around47:
+around53:
 	VMOVNTDQ X6, (BX)
 
-stored48:
+stored54:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block46
 
-blocks41:
+blocks47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9481,6 +9611,16 @@ blocks41:
 last:
 	VZEROUPPER
 	RET
+
+DATA transposed32<>+0(SB)/4, $0x00000000
+DATA transposed32<>+4(SB)/4, $0x00000004
+DATA transposed32<>+8(SB)/4, $0x00000001
+DATA transposed32<>+12(SB)/4, $0x00000005
+DATA transposed32<>+16(SB)/4, $0x00000002
+DATA transposed32<>+20(SB)/4, $0x00000006
+DATA transposed32<>+24(SB)/4, $0x00000003
+DATA transposed32<>+28(SB)/4, $0x00000007
+GLOBL transposed32<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX2F16I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -9532,34 +9672,48 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VCVTPH2PS    (DX)(R11*2), Y7
-	VCVTPH2PS    16(DX)(R11*2), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	VPADDB       X6, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around13
-	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored14
+	VCVTPH2PS   (DX)(R11*2), Y7
+	VCVTPH2PS   16(DX)(R11*2), Y8
+	VCVTPH2PS   32(DX)(R11*2), Y9
+	VCVTPH2PS   48(DX)(R11*2), Y10
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y11
+	VFMADD231PS Y4, Y7, Y11
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VMINPS      Y9, Y3, Y9
+	VMAXPS      Y9, Y2, Y9
+	VMULPS      Y5, Y9, Y8
+	VFMADD231PS Y4, Y9, Y8
+	VMINPS      Y10, Y3, Y10
+	VMAXPS      Y10, Y2, Y10
+	VMULPS      Y5, Y10, Y9
+	VFMADD231PS Y4, Y10, Y9
+	VCVTPS2DQ   Y11, Y10
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y9, Y9
+	VPACKSSDW   Y7, Y10, Y7
+	VPACKSSDW   Y9, Y8, Y8
+	VPAND       all32_ff00ff<>+0(SB), Y7, Y7
+	VPAND       all32_ff00ff<>+0(SB), Y8, Y8
+	VPACKUSWB   Y8, Y7, Y7
+	VMOVDQU     transposed32<>+0(SB), Y8
+	VPERMD      Y7, Y8, Y7
+	VPADDB      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     Y7, (BX)(R11*1)
+	JMP         stored14
 
 around13:
-	VMOVNTDQ X7, (BX)(R11*1)
+	VMOVNTDQ Y7, (BX)(R11*1)
 
 stored14:
-	ADDQ $0x00000010, R11
+	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
 	JNE  group12
 	ADDQ $+128, DX
@@ -9771,7 +9925,7 @@ row:
 	LEAQ  16640(R8), R9
 
 block35:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000020
 	JLT        blocks36
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
@@ -9779,51 +9933,82 @@ block35:
 	PREFETCHT1 (DX)(R10*1)
 
 near37:
-	VCVTPH2PS    (DX), Y6
-	VCVTPH2PS    16(DX), Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      4160(R8), Y10
-	VMOVUPS      8320(R8), Y9
-	VMOVUPS      12480(R8), Y11
-	VMINPS       Y6, Y10, Y6
-	VMAXPS       Y6, Y8, Y6
-	VMULPS       Y11, Y6, Y8
-	VFMADD231PS  Y9, Y6, Y8
-	VMOVUPS      32(R8), Y6
-	VMOVUPS      4192(R8), Y10
-	VMOVUPS      8352(R8), Y9
-	VMOVUPS      12512(R8), Y11
-	VMINPS       Y7, Y10, Y7
-	VMAXPS       Y7, Y6, Y7
-	VMULPS       Y11, Y7, Y6
-	VFMADD231PS  Y9, Y7, Y6
-	VCVTPS2DQ    Y8, Y7
-	VCVTPS2DQ    Y6, Y6
-	VPACKSSDW    Y6, Y7, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKUSWB    X7, X6, X6
-	VPADDB       (R9), X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around38
-	VMOVDQU      X6, (BX)
-	JMP          stored39
+	VCVTPH2PS   (DX), Y0
+	VCVTPH2PS   16(DX), Y1
+	VCVTPH2PS   32(DX), Y2
+	VCVTPH2PS   48(DX), Y3
+	VMOVUPS     (R8), Y4
+	VMOVUPS     4160(R8), Y6
+	VMOVUPS     8320(R8), Y5
+	VMOVUPS     12480(R8), Y7
+	VMINPS      Y0, Y6, Y0
+	VMAXPS      Y0, Y4, Y0
+	VMULPS      Y7, Y0, Y4
+	VFMADD231PS Y5, Y0, Y4
+	VMOVUPS     32(R8), Y0
+	VMOVUPS     4192(R8), Y6
+	VMOVUPS     8352(R8), Y5
+	VMOVUPS     12512(R8), Y7
+	VMINPS      Y1, Y6, Y1
+	VMAXPS      Y1, Y0, Y1
+	VMULPS      Y7, Y1, Y0
+	VFMADD231PS Y5, Y1, Y0
+	VMOVUPS     64(R8), Y1
+	VMOVUPS     4224(R8), Y6
+	VMOVUPS     8384(R8), Y5
+	VMOVUPS     12544(R8), Y7
+	VMINPS      Y2, Y6, Y2
+	VMAXPS      Y2, Y1, Y2
+	VMULPS      Y7, Y2, Y1
+	VFMADD231PS Y5, Y2, Y1
+	VMOVUPS     96(R8), Y2
+	VMOVUPS     4256(R8), Y6
+	VMOVUPS     8416(R8), Y5
+	VMOVUPS     12576(R8), Y7
+	VMINPS      Y3, Y6, Y3
+	VMAXPS      Y3, Y2, Y3
+	VMULPS      Y7, Y3, Y2
+	VFMADD231PS Y5, Y3, Y2
+	VCVTPS2DQ   Y4, Y3
+	VCVTPS2DQ   Y0, Y0
+	VCVTPS2DQ   Y1, Y1
+	VCVTPS2DQ   Y2, Y2
+	VPACKSSDW   Y0, Y3, Y0
+	VPACKSSDW   Y2, Y1, Y1
+	VPAND       all32_ff00ff<>+0(SB), Y0, Y0
+	VPAND       all32_ff00ff<>+0(SB), Y1, Y1
+	VPACKUSWB   Y1, Y0, Y0
+	VMOVDQU     transposed32<>+0(SB), Y1
+	VPERMD      Y0, Y1, Y0
+	VPADDB      (R9), Y0, Y0
+	CMPB        76(CX), $0x00
+	JNE         around38
+	VMOVDQU     Y0, (BX)
+	JMP         stored39
 
 around38:
-	VMOVNTDQ X6, (BX)
+	VMOVNTDQ Y0, (BX)
 
 stored39:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000010, R9
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
+	ADDQ $0x00000080, R8
+	ADDQ $0x00000020, R9
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	SUBQ $0x00000020, AX
 	JMP  block35
 
 blocks36:
+	MOVQ         24(CX), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	MOVQ         32(CX), R8
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
 none34:
 	CMPQ         AX, $0x00000200
 	JLT          divide40
@@ -9852,19 +10037,19 @@ none34:
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
 	JNE          divide40
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPBROADCASTB X10, Y10
+	VMOVUPS      all32_3f800000<>+0(SB), Y3
+	VDIVPS       Y0, Y3, Y1
+	VFNMADD231PS Y0, Y1, Y3
+	VDIVPS       Y0, Y3, Y3
+	VSUBPS       Y2, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VSUBPS       Y2, Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y2, Y0
+	VPBROADCASTB X0, Y0
 
 block41:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000020
 	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -9872,41 +10057,64 @@ block41:
 	PREFETCHT1 (DX)(R8*1)
 
 near43:
-	VCVTPH2PS    (DX), Y11
-	VCVTPH2PS    16(DX), Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPACKSSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	VPADDB       X10, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around44
-	VMOVDQU      X11, (BX)
-	JMP          stored45
+	VCVTPH2PS   (DX), Y2
+	VCVTPH2PS   16(DX), Y6
+	VCVTPH2PS   32(DX), Y7
+	VCVTPH2PS   48(DX), Y8
+	VMINPS      Y2, Y5, Y2
+	VMAXPS      Y2, Y4, Y2
+	VMULPS      Y3, Y2, Y9
+	VFMADD231PS Y1, Y2, Y9
+	VMINPS      Y6, Y5, Y6
+	VMAXPS      Y6, Y4, Y6
+	VMULPS      Y3, Y6, Y2
+	VFMADD231PS Y1, Y6, Y2
+	VMINPS      Y7, Y5, Y7
+	VMAXPS      Y7, Y4, Y7
+	VMULPS      Y3, Y7, Y6
+	VFMADD231PS Y1, Y7, Y6
+	VMINPS      Y8, Y5, Y8
+	VMAXPS      Y8, Y4, Y8
+	VMULPS      Y3, Y8, Y7
+	VFMADD231PS Y1, Y8, Y7
+	VCVTPS2DQ   Y9, Y8
+	VCVTPS2DQ   Y2, Y2
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
+	VPACKSSDW   Y2, Y8, Y2
+	VPACKSSDW   Y7, Y6, Y6
+	VPAND       all32_ff00ff<>+0(SB), Y2, Y2
+	VPAND       all32_ff00ff<>+0(SB), Y6, Y6
+	VPACKUSWB   Y6, Y2, Y2
+	VMOVDQU     transposed32<>+0(SB), Y6
+	VPERMD      Y2, Y6, Y2
+	VPADDB      Y0, Y2, Y2
+	CMPB        76(CX), $0x00
+	JNE         around44
+	VMOVDQU     Y2, (BX)
+	JMP         stored45
 
 around44:
-	VMOVNTDQ X11, (BX)
+	VMOVNTDQ Y2, (BX)
 
 stored45:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	SUBQ $0x00000020, AX
 	JMP  block41
 
 blocks42:
+	MOVQ         24(CX), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	MOVQ         32(CX), R8
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
 divide40:
 block46:
 	CMPQ       AX, $0x00000010
@@ -10047,35 +10255,51 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VMOVDQU      (DX)(R11*2), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPBLENDW     $0xaa, Y7, Y8, Y7
-	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	VPADDB       X6, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around13
-	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored14
+	VMOVDQU     (DX)(R11*2), Y8
+	VPSLLD      $0x10, Y8, Y7
+	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
+	VMOVDQU     32(DX)(R11*2), Y10
+	VPSLLD      $0x10, Y10, Y9
+	VPAND       all32_ffff0000<>+0(SB), Y10, Y10
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y11
+	VFMADD231PS Y4, Y7, Y11
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VMINPS      Y9, Y3, Y9
+	VMAXPS      Y9, Y2, Y9
+	VMULPS      Y5, Y9, Y8
+	VFMADD231PS Y4, Y9, Y8
+	VMINPS      Y10, Y3, Y10
+	VMAXPS      Y10, Y2, Y10
+	VMULPS      Y5, Y10, Y9
+	VFMADD231PS Y4, Y10, Y9
+	VCVTPS2DQ   Y11, Y10
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y9, Y9
+	VPSLLD      $0x10, Y7, Y7
+	VPBLENDW    $0xaa, Y7, Y10, Y7
+	VPSLLD      $0x10, Y9, Y9
+	VPBLENDW    $0xaa, Y9, Y8, Y9
+	VPAND       all32_ff00ff<>+0(SB), Y7, Y7
+	VPAND       all32_ff00ff<>+0(SB), Y9, Y9
+	VPACKUSWB   Y9, Y7, Y7
+	VPERMQ      $0xd8, Y7, Y7
+	VPADDB      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     Y7, (BX)(R11*1)
+	JMP         stored14
 
 around13:
-	VMOVNTDQ X7, (BX)(R11*1)
+	VMOVNTDQ Y7, (BX)(R11*1)
 
 stored14:
-	ADDQ $0x00000010, R11
+	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
 	JNE  group12
 	ADDQ $+128, DX
@@ -10291,7 +10515,7 @@ row:
 	LEAQ  16640(R8), R9
 
 block35:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000020
 	JLT        blocks36
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
@@ -10299,53 +10523,86 @@ block35:
 	PREFETCHT1 (DX)(R10*1)
 
 near37:
-	VPMOVZXWD    (DX), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    16(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VMOVUPS      (R8), Y8
-	VMOVUPS      4160(R8), Y10
-	VMOVUPS      8320(R8), Y9
-	VMOVUPS      12480(R8), Y11
-	VMINPS       Y6, Y10, Y6
-	VMAXPS       Y6, Y8, Y6
-	VMULPS       Y11, Y6, Y8
-	VFMADD231PS  Y9, Y6, Y8
-	VMOVUPS      32(R8), Y6
-	VMOVUPS      4192(R8), Y10
-	VMOVUPS      8352(R8), Y9
-	VMOVUPS      12512(R8), Y11
-	VMINPS       Y7, Y10, Y7
-	VMAXPS       Y7, Y6, Y7
-	VMULPS       Y11, Y7, Y6
-	VFMADD231PS  Y9, Y7, Y6
-	VCVTPS2DQ    Y8, Y7
-	VCVTPS2DQ    Y6, Y6
-	VPACKSSDW    Y6, Y7, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKUSWB    X7, X6, X6
-	VPADDB       (R9), X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around38
-	VMOVDQU      X6, (BX)
-	JMP          stored39
+	VPMOVZXWD   (DX), Y0
+	VPSLLD      $0x10, Y0, Y0
+	VPMOVZXWD   16(DX), Y1
+	VPSLLD      $0x10, Y1, Y1
+	VPMOVZXWD   32(DX), Y2
+	VPSLLD      $0x10, Y2, Y2
+	VPMOVZXWD   48(DX), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VMOVUPS     (R8), Y4
+	VMOVUPS     4160(R8), Y6
+	VMOVUPS     8320(R8), Y5
+	VMOVUPS     12480(R8), Y7
+	VMINPS      Y0, Y6, Y0
+	VMAXPS      Y0, Y4, Y0
+	VMULPS      Y7, Y0, Y4
+	VFMADD231PS Y5, Y0, Y4
+	VMOVUPS     32(R8), Y0
+	VMOVUPS     4192(R8), Y6
+	VMOVUPS     8352(R8), Y5
+	VMOVUPS     12512(R8), Y7
+	VMINPS      Y1, Y6, Y1
+	VMAXPS      Y1, Y0, Y1
+	VMULPS      Y7, Y1, Y0
+	VFMADD231PS Y5, Y1, Y0
+	VMOVUPS     64(R8), Y1
+	VMOVUPS     4224(R8), Y6
+	VMOVUPS     8384(R8), Y5
+	VMOVUPS     12544(R8), Y7
+	VMINPS      Y2, Y6, Y2
+	VMAXPS      Y2, Y1, Y2
+	VMULPS      Y7, Y2, Y1
+	VFMADD231PS Y5, Y2, Y1
+	VMOVUPS     96(R8), Y2
+	VMOVUPS     4256(R8), Y6
+	VMOVUPS     8416(R8), Y5
+	VMOVUPS     12576(R8), Y7
+	VMINPS      Y3, Y6, Y3
+	VMAXPS      Y3, Y2, Y3
+	VMULPS      Y7, Y3, Y2
+	VFMADD231PS Y5, Y3, Y2
+	VCVTPS2DQ   Y4, Y3
+	VCVTPS2DQ   Y0, Y0
+	VCVTPS2DQ   Y1, Y1
+	VCVTPS2DQ   Y2, Y2
+	VPACKSSDW   Y0, Y3, Y0
+	VPACKSSDW   Y2, Y1, Y1
+	VPAND       all32_ff00ff<>+0(SB), Y0, Y0
+	VPAND       all32_ff00ff<>+0(SB), Y1, Y1
+	VPACKUSWB   Y1, Y0, Y0
+	VMOVDQU     transposed32<>+0(SB), Y1
+	VPERMD      Y0, Y1, Y0
+	VPADDB      (R9), Y0, Y0
+	CMPB        76(CX), $0x00
+	JNE         around38
+	VMOVDQU     Y0, (BX)
+	JMP         stored39
 
 around38:
-	VMOVNTDQ X6, (BX)
+	VMOVNTDQ Y0, (BX)
 
 stored39:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000010, R9
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
+	ADDQ $0x00000080, R8
+	ADDQ $0x00000020, R9
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	SUBQ $0x00000020, AX
 	JMP  block35
 
 blocks36:
+	MOVQ         24(CX), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	MOVQ         32(CX), R8
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
 none34:
 	CMPQ         AX, $0x00000200
 	JLT          divide40
@@ -10374,19 +10631,19 @@ none34:
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
 	JNE          divide40
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPBROADCASTB X10, Y10
+	VMOVUPS      all32_3f800000<>+0(SB), Y3
+	VDIVPS       Y0, Y3, Y1
+	VFNMADD231PS Y0, Y1, Y3
+	VDIVPS       Y0, Y3, Y3
+	VSUBPS       Y2, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VSUBPS       Y2, Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y2, Y0
+	VPBROADCASTB X0, Y0
 
 block41:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000020
 	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -10394,43 +10651,68 @@ block41:
 	PREFETCHT1 (DX)(R8*1)
 
 near43:
-	VPMOVZXWD    (DX), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(DX), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPACKSSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	VPADDB       X10, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around44
-	VMOVDQU      X11, (BX)
-	JMP          stored45
+	VPMOVZXWD   (DX), Y2
+	VPSLLD      $0x10, Y2, Y2
+	VPMOVZXWD   16(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   32(DX), Y7
+	VPSLLD      $0x10, Y7, Y7
+	VPMOVZXWD   48(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y2, Y5, Y2
+	VMAXPS      Y2, Y4, Y2
+	VMULPS      Y3, Y2, Y9
+	VFMADD231PS Y1, Y2, Y9
+	VMINPS      Y6, Y5, Y6
+	VMAXPS      Y6, Y4, Y6
+	VMULPS      Y3, Y6, Y2
+	VFMADD231PS Y1, Y6, Y2
+	VMINPS      Y7, Y5, Y7
+	VMAXPS      Y7, Y4, Y7
+	VMULPS      Y3, Y7, Y6
+	VFMADD231PS Y1, Y7, Y6
+	VMINPS      Y8, Y5, Y8
+	VMAXPS      Y8, Y4, Y8
+	VMULPS      Y3, Y8, Y7
+	VFMADD231PS Y1, Y8, Y7
+	VCVTPS2DQ   Y9, Y8
+	VCVTPS2DQ   Y2, Y2
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
+	VPACKSSDW   Y2, Y8, Y2
+	VPACKSSDW   Y7, Y6, Y6
+	VPAND       all32_ff00ff<>+0(SB), Y2, Y2
+	VPAND       all32_ff00ff<>+0(SB), Y6, Y6
+	VPACKUSWB   Y6, Y2, Y2
+	VMOVDQU     transposed32<>+0(SB), Y6
+	VPERMD      Y2, Y6, Y2
+	VPADDB      Y0, Y2, Y2
+	CMPB        76(CX), $0x00
+	JNE         around44
+	VMOVDQU     Y2, (BX)
+	JMP         stored45
 
 around44:
-	VMOVNTDQ X11, (BX)
+	VMOVNTDQ Y2, (BX)
 
 stored45:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	SUBQ $0x00000020, AX
 	JMP  block41
 
 blocks42:
+	MOVQ         24(CX), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	MOVQ         32(CX), R8
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
 divide40:
 block46:
 	CMPQ       AX, $0x00000010

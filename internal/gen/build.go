@@ -235,7 +235,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 		c.RET()
 		return k.pins.wanted
 	}
-	k.uniform(group)
+	k.uniform()
 	if o.hasRows() {
 		k.row()
 	}
@@ -254,10 +254,10 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 		c.Label(wide)
 	}
 	if o.hasQuick(v) {
-		if v.in[0] != f32 {
-			k.columnBlocks(n, block)
+		if o.hasColumns(isa, v) {
+			k.columnBlocks(n)
 		}
-		k.quickBlocks(n, block)
+		k.quickBlocks(n)
 	}
 	k.loop(n, block, body)
 	c.Label(rest)

@@ -113,7 +113,7 @@ func (k *kernel) inRegister(m memory) any {
 		return r
 	}
 	r := k.vector()
-	k.emit("VMOVDQU64", m, r)
+	k.emit(either(k.isa.masks, "VMOVDQU64", "VMOVDQU"), m, r)
 	return r
 }
 

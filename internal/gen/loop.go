@@ -163,12 +163,15 @@ func (k *kernel) paramNames() []string { return []string{"scale", "zero"}[:k.op.
 
 // uniform fills the registers of parameters with the first of each, which
 // holds for all elements unless there is one for each.
-func (k *kernel) uniform(group int) {
+func (k *kernel) uniform() {
 	for _, name := range k.paramNames() {
-		for range group {
-			r := k.vector()
-			k.emit(k.broadcast(), operand.Mem{Base: k.ptr[name]}, r)
-			k.param[name] = append(k.param[name], r)
+		first := k.ptr[name]
+		if k.param[name] != nil { // the pointer has moved on
+			first = k.c.GP64()
+			k.c.MOVQ(k.field(name), first)
+		}
+		for _, r := range k.registersOf(name, k.group) {
+			k.emit(k.broadcast(), operand.Mem{Base: first}, r)
 		}
 	}
 	if k.op.bounds {
@@ -179,10 +182,16 @@ func (k *kernel) uniform(group int) {
 // bounds fills the registers of the codes' bounds.
 func (k *kernel) bounds() {
 	for _, name := range []string{"lo", "hi"} {
-		r := k.vector()
-		k.emit(k.broadcast(), k.field(name), r)
-		k.param[name] = value{r}
+		k.emit(k.broadcast(), k.field(name), k.registersOf(name, 1)[0])
 	}
+}
+
+// registersOf returns the registers of a parameter, new ones if it has none yet.
+func (k *kernel) registersOf(name string, group int) value {
+	for len(k.param[name]) < group {
+		k.param[name] = append(k.param[name], k.vector())
+	}
+	return k.param[name]
 }
 
 func (k *kernel) broadcast() string {

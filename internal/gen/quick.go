@@ -64,15 +64,40 @@ func (k *kernel) makeZeros(zero reg.VecVirtual) {
 }
 
 // quickBlocks handles all whole blocks, or none.
-func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
+func (k *kernel) quickBlocks(n reg.GPVirtual) {
 	divide := k.newLabel("divide")
 	branch(k.c.CMPQ, n, operand.U32(quickLength), k.c.JLT, divide)
 	k.allowQuick(divide)
 	k.quick = k.makeQuick(k.param["scale"][0], k.param["zero"][0], k.param["lo"][0], k.param["hi"][0], k.one())
 	k.makeZeros(k.param["zero"][0])
-	k.loop(n, block, k.op.quick)
-	k.quick, k.finite = nil, false
+	k.quickLoop(n, k.op.quick)
 	k.c.Label(divide)
+}
+
+// quickLoop is loop for quick codes.
+func (k *kernel) quickLoop(n reg.GPVirtual, body func(k *kernel)) {
+	group := k.group
+	k.quickly(func() { k.loop(n, k.group*k.lanes, body) })
+	if k.quickGroup() > group {
+		k.uniform() // which had no registers meanwhile
+	}
+}
+
+// quickly emits loops over quick codes.
+func (k *kernel) quickly(loops func()) {
+	group := k.group
+	k.group = k.quickGroup()
+	loops()
+	k.group, k.quick, k.finite = group, nil, false
+}
+
+// quickGroup returns how many vectors have quick codes side by side: on AVX2 as many as fill a
+// register with codes.
+func (k *kernel) quickGroup() int {
+	if !k.isa.masks && k.out == code8 {
+		return k.isa.bytes / k.lanes
+	}
+	return k.group
 }
 
 // allowQuick jumps where the call does not allow it.

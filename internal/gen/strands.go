@@ -53,8 +53,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 		divide := k.newLabel("divide")
 		k.jumpUnless("quick", divide)
 		k.quick = k.newQuick()
-		k.strandBlocks(n, params, block, k.op.quick)
-		k.quick, k.finite = nil, false
+		k.quickly(func() { k.strandBlocks(n, params, block, k.op.quick) })
 		c.Label(divide)
 	}
 	if k.op.body != nil {

@@ -162,10 +162,8 @@ func (k *kernel) toBytes(whole value) (packed []reg.Register) {
 	switch {
 	case k.tail != nil:
 		return registers(whole)
-	case !k.isa.masks:
-		return k.packWordsToBytes(k.packPairs("VPACKSSDW", whole))
 	case len(whole) == 4:
-		// Packing works within quarters of a register: the dwords come
+		// Packing works within 16 bytes of a register: the dwords come
 		// out transposed.
 		a, b := k.vector(), k.vector()
 		k.emit("VPACKSSDW", whole[1], whole[0], a)
@@ -173,11 +171,14 @@ func (k *kernel) toBytes(whole value) (packed []reg.Register) {
 		k.lowBytes(value{a, b})
 		k.emit("VPACKUSWB", b, a, a)
 		var transposed []operand.Constant
-		for i := range 16 {
-			transposed = append(transposed, operand.U32(i%4*4+i/4))
+		parts := k.isa.bytes / 16
+		for i := range 4 * parts {
+			transposed = append(transposed, operand.U32(i%parts*4+i/parts))
 		}
-		k.emit("VPERMD", a, k.inRegister(k.table("transposed32", transposed...)), a)
+		k.emit("VPERMD", a, k.inRegister(k.table(fmt.Sprintf("transposed%d", k.isa.bytes), transposed...)), a)
 		return []reg.Register{a}
+	case !k.isa.masks:
+		return k.packWordsToBytes(k.packPairs("VPACKSSDW", whole))
 	}
 	for _, x := range whole {
 		bytes := k.c.XMM()
@@ -198,7 +199,7 @@ func (k *kernel) lowBytes(words value) {
 // packWordsToBytes packs 16-bit codes, a group of vectors.
 func (k *kernel) packWordsToBytes(words value) []reg.Register {
 	k.lowBytes(words)
-	if !k.isa.masks {
+	if len(words) == 1 {
 		upper, bytes := k.c.XMM(), k.c.XMM()
 		k.emit("VEXTRACTI128", 1, words[0], upper)
 		k.emit("VPACKUSWB", upper, words[0].AsX(), bytes)
