@@ -18,8 +18,8 @@ func tooShortRuns(n, rows, groups int64) bool {
 }
 
 // tryGroupRuns lays out a reduction of such groups, and returns the number of its
-// jobs; 0 where they lie otherwise.
-func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool) int64 {
+// jobs; 0 where they lie otherwise. Whole groups that a call takes have up to longest elements.
+func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()
@@ -34,7 +34,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool) int64 {
 	calls := int64(4 * c.threads) // some for each thread, but long ones
 	switch {
 	case rows == 1 && f.codesFollow(c, n):
-		c.groupsPerTile = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/calls))/n)
+		c.groupsPerTile = min(cpu.MaxGroupRuns, max(jobSize/2, min(longest, n*g.count()/calls))/n)
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}

@@ -64,7 +64,7 @@ func (r *reduction[C]) ways() []way {
 	return []way{
 		inColumns:     {r.tryColumns, columnJob(r.groupedPlan, r.kernel, r.fold), never},
 		inShortGroups: {func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
-		inGroupRuns:   {func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
+		inGroupRuns:   {func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall()) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
 		byGathering:   {func(c *call) int64 { return r.tryGather(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
 		byGroups:      {(*call).wholeGroups, r.reduceGroups, whole},
 		byBlocks:      {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
@@ -119,6 +119,15 @@ func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, 
 		}
 	}
 	return number, ways[number].jobs(c)
+}
+
+// longestCall is of how many elements a call takes groups: of few where they are
+// mapped in another call, so that caches hold these and the next ones.
+func (r *reduction[C]) longestCall() int64 {
+	if r.then != nil && r.fold.choose == nil {
+		return jobSize / 2
+	}
+	return 2 * jobSize
 }
 
 // isShort reports whether groups are so short that they go a better way where there are no gaps
