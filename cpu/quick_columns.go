@@ -19,10 +19,12 @@ func (k *kernel) tryRows(n, data int, a *Args) bool {
 	if !a.Ready || r.Strands != 1 || r.Step[data]|r.Step[data+1] != 0 || n%k.step != 0 || n > callSize || !k.takes(n, a) || k.lacks(a, n) {
 		return false
 	}
-	if a.Stream && (misaligned(a.Out[0].P, k.out) != 0 || r.Step[out]%streamAlignment != 0) {
+	wide, quick := n, r.Steps >= quickRows && k.takesColumns(n, data, a)
+	aligned := misaligned(a.Out[0].P, k.out) == 0 && r.Step[out]%streamAlignment == 0
+	// Lines of codes are read before they are written then: less than a division takes, where elements have 16 bits.
+	if a.Stream && !aligned && !(quick && k.out.Size() == 1 && k.in[0].Size() == 2) {
 		return false
 	}
-	wide, quick := n, r.Steps >= quickRows && k.takesColumns(n, data, a)
 	if quick {
 		wide = quickColumns
 	}
@@ -35,6 +37,7 @@ func (k *kernel) tryRows(n, data int, a *Args) bool {
 			if quick && step == 0 {
 				columns = k.quickColumns(m, a)
 			}
+			c.stream = c.stream && aligned
 			c.columns, c.rows = columns, min(most, r.Steps-step)
 			if quick && c.ahead != 0 {
 				c.ahead = max(1, farAhead/(m*int(k.in[0].Size()))) * int(r.Step[0])
