@@ -62,7 +62,7 @@ func inferEmbeddingBagBackward(p *Problem) error {
 	case isMax && !p.has("chosen"):
 		return p.errorf("chosen", "is none; want %s with %s=max", tensor.I64, named("mode"))
 	case isMax && p.bool("scale_grad_by_freq"):
-		return p.errorf("scale_grad_by_freq", "is true; want false with %s=max", named("mode"))
+		return p.errorf("scale_grad_by_freq", "is %v; want %v with %s=max", true, false, named("mode"))
 	case isMax:
 		p.setShape("chosen", dy)
 	}
