@@ -6,10 +6,11 @@ import "fmt"
 // place, each [c]. Any of them may be absent; serving needs the statistics.
 type BatchNorm[B Backend] struct{ Weight, Bias, RunningMean, RunningVar Float[B] }
 
-// BatchNorm normalises each channel of x [n, c, ...], then multiplies by the weight and adds the bias of the
-// channel. With train it takes the mean and the variance of x, and moves the running statistics by a share
-// of momentum towards that mean and the unbiased variance; else it takes the running statistics. A momentum of 1/k in
-// the k-th step averages over all steps, as PyTorch's None does.
+// BatchNorm normalises each channel of x [n, c, ...], then multiplies by the weight and adds the
+// bias of the channel. With train it takes the mean and the variance of x, and moves the running
+// statistics by a share of momentum towards that mean and the unbiased variance; else it takes the
+// running statistics. A momentum of 1/k in the k-th step averages over all steps, as PyTorch's None
+// does.
 func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) Float[B] {
 	err := x.normalizes("batch_norm", "[n, c, ...]", 2, 1, eps, p.Weight, p.Bias, p.RunningMean, p.RunningVar)
 	switch {
