@@ -80,10 +80,9 @@ var kernelTables = []kernelTable{
 	{"matmulBatches", "matmulBatchKernel", floatTypes[:2], `needs: {I}, compute: tensor.{T}, lanes: {L}, run: matmulBatch{K},`, nil},
 }
 
-// replacer fills in an entry: {I} is the instruction set, {T} the type and {K} both; {H} is {K}
-// where types of 16 bits have kernels in common; {B} are the bits of {T}, {L} how many elements of
-// its compute type a register holds; {1} and {2} are what a kernel's elements are a multiple of
-// that takes one register or two, where there are no masks.
+// replacer fills in an entry: {I} is the instruction set, {T} the type and {K} both; {H} is {K} where types of 16
+// bits have kernels in common; {B} are the bits of {T}, {L} how many elements of its compute type a register
+// holds; {1} and {2} are what a kernel's elements are a multiple of that takes one register or two, where there are no masks.
 func replacer(isa *isa, name string) *strings.Replacer {
 	e := elementOf[name]
 	lanes := isa.bytes / e.computed
