@@ -28,7 +28,7 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B]) Float[B
 	}
 	var made temporaries[B]
 	defer made.release()
-	scores := made.add(made.add(q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1))))).matmul(k, false, true))
+	scores := made.add(made.add(q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1))))).matmul(k, asIs, transposed))
 	if mask.Present() {
 		if to, err := broadcast(infoOf(scores.v).Shape, infoOf(mask.v).Shape); scores.Err() == nil && mask.Err() == nil && (err != nil || !slices.Equal(to, infoOf(scores.v).Shape)) {
 			return Float[B]{failed(q.be, "scaled_dot_product_attention: the mask is %v; want what broadcasts to %s, [..., l, s]", mask, tensor.ShapeText(infoOf(scores.v).Shape))}

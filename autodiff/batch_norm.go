@@ -6,12 +6,13 @@ import "fmt"
 // place, each [c]. Any of them may be absent; serving needs the statistics.
 type BatchNorm[B Backend] struct{ Weight, Bias, RunningMean, RunningVar Float[B] }
 
-// BatchNorm normalises each channel of x [n, c, ...], then multiplies by the weight and adds the bias of the
-// channel. With train it takes the mean and the variance of x, and moves the running statistics by a share
-// of momentum towards that mean and the unbiased variance; else it takes the running statistics. A momentum of 1/k in
-// the k-th step averages over all steps, as PyTorch's None does.
+// BatchNorm normalises each channel of x [n, c, ...], then multiplies by the weight and adds the
+// bias of the channel. With train it takes the mean and the variance of x, and moves the running
+// statistics by a share of momentum towards that mean and the unbiased variance; else it takes the
+// running statistics. A momentum of 1/k in the k-th step averages over all steps, as PyTorch's None
+// does.
 func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) Float[B] {
-	err := x.normalizes("batch_norm", "[n, c, ...]", 2, 1, eps, p.Weight, p.Bias, p.RunningMean, p.RunningVar)
+	err := x.checkNormalized("batch_norm", "[n, c, ...]", 2, 1, eps, p.Weight, p.Bias, p.RunningMean, p.RunningVar)
 	switch {
 	case err != nil:
 	case !(momentum >= 0 && momentum <= 1):
@@ -44,7 +45,7 @@ func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) F
 		defer made.release()
 		by, rank := made.add(x.Transpose(0, 1)), x.Rank()
 		rows := made.add(by.Reshape(x.extent(1), x.Len()/max(x.extent(1), 1)))
-		normal := made.add(made.add(rows.normalize(eps, false)).Reshape(by.Shape()...))
+		normal := made.add(made.add(rows.normalize(eps, aroundMean)).Reshape(by.Shape()...))
 		y := normal.Transpose(0, 1).intoScaled(weight.perChannel(rank), bias.perChannel(rank))
 		if err := y.Err(); err != nil {
 			return y

@@ -169,9 +169,9 @@ var shapeCases = []testCase{
 
 var networkCases = []testCase{
 	binaryCase("matmul", OpMatMul, noise(2, 3), noise(3, 4), dyn.MatMul),
-	binaryCase("matmul transposed", OpMatMul, noise(3, 2), noise(4, 3), func(x, y dyn) dyn { return x.matmul(y, true, true) }),
-	binaryCase("matmul, left transposed", OpMatMul, noise(3, 2), noise(3, 4), func(x, y dyn) dyn { return x.matmul(y, true, false) }),
-	binaryCase("matmul, right transposed", OpMatMul, noise(2, 3), noise(4, 3), func(x, y dyn) dyn { return x.matmul(y, false, true) }),
+	binaryCase("matmul transposed", OpMatMul, noise(3, 2), noise(4, 3), func(x, y dyn) dyn { return x.matmul(y, transposed, transposed) }),
+	binaryCase("matmul, left transposed", OpMatMul, noise(3, 2), noise(3, 4), func(x, y dyn) dyn { return x.matmul(y, transposed, asIs) }),
+	binaryCase("matmul, right transposed", OpMatMul, noise(2, 3), noise(4, 3), func(x, y dyn) dyn { return x.matmul(y, asIs, transposed) }),
 	binaryCase("matmul of batches", OpMatMul, noise(2, 2, 3), noise(2, 3, 2), dyn.MatMul),
 	binaryCase("matmul, batch and matrix", OpMatMul, noise(2, 2, 3), noise(3, 2), dyn.MatMul),
 	binaryCase("matmul, matrix and batch", OpMatMul, noise(2, 3), noise(2, 1, 3, 2), dyn.MatMul),

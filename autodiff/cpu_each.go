@@ -66,8 +66,8 @@ func random(f32 func(kernel.Threads, []float32, uint64, float64, float64), f64 f
 
 func addInPlace[T kernel.Float](k *call) error {
 	add := kernel.Add[T]()
-	x := elements[T](k.in[0])
-	add.Run(k.t, x, x, elements[T](k.in[1]), k.in[0].shape, k.in[0].shape, k.in[0].shape)
+	x := arrayOf[T](k.in[0])
+	add.Run(k.t, x, x, arrayOf[T](k.in[1]))
 	return nil
 }
 

@@ -194,14 +194,14 @@ func binaryLoop[T, R any](b kernel.Binary[T, R]) loop {
 		return unsupported
 	}
 	return func(k *call) error {
-		b.Run(k.t, elements[R](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), k.out[0].shape, k.in[0].shape, k.in[1].shape)
+		b.Run(k.t, arrayOf[R](k.out[0]), arrayOf[T](k.in[0]), arrayOf[T](k.in[1]))
 		return nil
 	}
 }
 
 func not(k *call) error {
 	xor := kernel.Xor()
-	xor.Run(k.t, elements[uint8](k.out[0]), elements[uint8](k.in[0]), []uint8{1}, k.out[0].shape, k.in[0].shape, nil)
+	xor.Run(k.t, arrayOf[uint8](k.out[0]), arrayOf[uint8](k.in[0]), kernel.Array[uint8]{Data: []uint8{1}})
 	return nil
 }
 
@@ -232,7 +232,6 @@ func position[T comparable](x []T, v T) int {
 }
 
 func whereOf[T kernel.Bits](k *call) error {
-	kernel.Where(k.t, elements[T](k.out[0]), elements[uint8](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]),
-		k.out[0].shape, k.in[0].shape, k.in[1].shape, k.in[2].shape)
+	kernel.Where(k.t, arrayOf[T](k.out[0]), arrayOf[uint8](k.in[0]), arrayOf[T](k.in[1]), arrayOf[T](k.in[2]))
 	return nil
 }

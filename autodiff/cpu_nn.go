@@ -59,7 +59,8 @@ func linearOf[T kernel.Float](k *call) error {
 	kernel.Gemm(k.t, rows, n, depth, kernel.RowMajor(elements[T](x), depth), weight, kernel.RowMajor(y, n), false)
 	if bias != nil {
 		add := kernel.Add[T]()
-		add.Run(k.t, y, y, elements[T](bias), []int64{int64(rows), int64(n)}, []int64{int64(rows), int64(n)}, bias.shape)
+		matrix := kernel.Array[T]{Data: y, Shape: []int64{int64(rows), int64(n)}}
+		add.Run(k.t, matrix, matrix, arrayOf[T](bias))
 	}
 	return nil
 }

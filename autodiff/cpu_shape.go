@@ -15,7 +15,7 @@ func permuteOf[T kernel.Bits](k *call) error {
 }
 
 func expandOf[T kernel.Bits](k *call) error {
-	kernel.Expand(k.t, elements[T](k.out[0]), elements[T](k.in[0]), k.out[0].shape, k.in[0].shape)
+	kernel.Expand(k.t, arrayOf[T](k.out[0]), arrayOf[T](k.in[0]))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -68,6 +69,11 @@ func elements[T any](t *cpuTensor) []T {
 		panic(fmt.Sprintf("autodiff: %v read as elements of %T", infoOf(t), one))
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.buf.mem))), t.n)
+}
+
+// arrayOf is elements with their shape.
+func arrayOf[T any](t *cpuTensor) kernel.Array[T] {
+	return kernel.Array[T]{Data: elements[T](t), Shape: t.shape}
 }
 
 func (t *cpuTensor) view() tensor.View {

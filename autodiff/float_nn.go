@@ -4,7 +4,10 @@ import "slices"
 
 // MatMul multiplies the matrices in the last two dimensions; the dimensions
 // before them broadcast.
-func (x Float[B]) MatMul(y Float[B]) Float[B] { return x.matmul(y, false, false) }
+func (x Float[B]) MatMul(y Float[B]) Float[B] { return x.matmul(y, asIs, asIs) }
+
+// How matmul reads a matrix.
+const asIs, transposed = false, true
 
 // matmul multiplies with either matrix transposed.
 func (x Float[B]) matmul(y Float[B], transX, transY bool) Float[B] {

@@ -10,22 +10,22 @@ import (
 // LayerNorm normalises the last dimension to mean 0 and variance 1, then
 // multiplies by the weight [n] and adds the bias [n], where they are present.
 func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
-	if err := x.normalizes("layer_norm", "[..., n]", 1, -1, eps, weight, bias); err != nil {
+	if err := x.checkNormalized("layer_norm", "[..., n]", 1, -1, eps, weight, bias); err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	return x.inFloat32(weight, bias, func(x, weight, bias Float[B]) Float[B] {
-		return x.normalize(eps, false).intoScaled(weight, bias)
+		return x.normalize(eps, aroundMean).intoScaled(weight, bias)
 	})
 }
 
 // RMSNorm divides the last dimension by the root of its mean square, with eps added to that, and
 // multiplies by the weight [n], if it is present.
 func (x Float[B]) RMSNorm(weight Float[B], eps float64) Float[B] {
-	if err := x.normalizes("rms_norm", "[..., n]", 1, -1, eps, weight); err != nil {
+	if err := x.checkNormalized("rms_norm", "[..., n]", 1, -1, eps, weight); err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	return x.inFloat32(weight, Float[B]{}, func(x, weight, _ Float[B]) Float[B] {
-		return x.normalize(eps, true).intoScaled(weight, Float[B]{})
+		return x.normalize(eps, aroundZero).intoScaled(weight, Float[B]{})
 	})
 }
 
@@ -33,7 +33,7 @@ func (x Float[B]) RMSNorm(weight Float[B], eps float64) Float[B] {
 // image to mean 0 and variance 1, then multiplies by the weight [c] and adds the bias [c] of each
 // channel, where they are present. One group for each channel is an instance normalisation.
 func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Float[B] {
-	err := x.normalizes("group_norm", "[n, c, ...]", 2, 1, eps, weight, bias)
+	err := x.checkNormalized("group_norm", "[n, c, ...]", 2, 1, eps, weight, bias)
 	if err == nil && (groups < 1 || x.Shape()[1]%groups != 0) {
 		err = fmt.Errorf("autodiff: group_norm: %d groups of x, which is %v; want a number that its %d channels are a multiple of", groups, x, x.Shape()[1])
 	}
@@ -49,7 +49,7 @@ func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Floa
 		var made temporaries[B]
 		defer made.release()
 		grouped := made.add(x.Reshape(n, groups, channels/groups*each))
-		y := made.add(grouped.normalize(eps, false)).Reshape(shape...)
+		y := made.add(grouped.normalize(eps, aroundMean)).Reshape(shape...)
 		return y.intoScaled(weight.perChannel(len(shape)), bias.perChannel(len(shape)))
 	})
 }
@@ -62,8 +62,11 @@ func (x Float[B]) perChannel(rank int) Float[B] {
 	return x.Reshape(append([]int{x.Len()}, slices.Repeat([]int{1}, rank-2)...)...)
 }
 
-func (x Float[B]) normalize(eps float64, aroundZero bool) Float[B] {
-	return Float[B]{x.run(OpNormalize, &Attr{Floats: [6]float64{eps}, AroundZero: aroundZero})}
+// What normalize takes squares around: the mean, which it subtracts, or 0.
+const aroundMean, aroundZero = false, true
+
+func (x Float[B]) normalize(eps float64, around bool) Float[B] {
+	return Float[B]{x.run(OpNormalize, &Attr{Floats: [6]float64{eps}, AroundZero: around})}
 }
 
 func (x Float[B]) scaled(weight, bias Float[B]) Float[B] {
@@ -87,9 +90,9 @@ func (x Float[B]) intoScaled(weight, bias Float[B]) Float[B] {
 	return x.scaled(weight, bias)
 }
 
-// normalizes checks what a normalisation is given: parameters, in the order of their names below, have the
+// checkNormalized checks what a normalisation is given: parameters, in the order of their names below, have the
 // extent of an axis.
-func (x Float[B]) normalizes(name, layout string, rank, axis int, eps float64, parameters ...Float[B]) error {
+func (x Float[B]) checkNormalized(name, layout string, rank, axis int, eps float64, parameters ...Float[B]) error {
 	if err := x.Err(); err != nil {
 		return err
 	}

@@ -82,18 +82,22 @@ func prodGrad(at *Attr, in []Info) ([3]Info, error) {
 	return [3]Info{in[1]}, nil
 }
 
-// best is the rule of operations that pick elements: values and positions.
-func best(values, reduces bool) infer {
+// picks is what an operation has that picks elements along an axis: their values beside their
+// positions, and one of each row or all of them.
+type picks struct{ values, reduces bool }
+
+// best is the rule of operations that pick elements.
+func best(p picks) infer {
 	return func(at *Attr, in []Info) ([3]Info, error) {
-		out, err := along(reduces)(at, in)
+		out, err := along(p.reduces)(at, in)
 		if err != nil {
 			return out, err
 		}
-		if in[0].Shape[at.Axis] == 0 && reduces {
+		if in[0].Shape[at.Axis] == 0 && p.reduces {
 			return fail("the input is %v: axis %d is empty", in[0], at.Axis)
 		}
 		positions := Info{tensor.I64, out[0].Shape}
-		if !values {
+		if !p.values {
 			return [3]Info{positions}, nil
 		}
 		return [3]Info{out[0], positions}, nil

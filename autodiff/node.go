@@ -6,9 +6,8 @@ import (
 	"weak"
 )
 
-// node is an operation's result in a graph, or a tracked leaf. Nodes point to what they
-// were computed from and nothing points forward, so that a graph nobody holds
-// is garbage like any other.
+// node is an operation's result in a graph, or a tracked leaf. Nodes point to what they were
+// computed from and nothing points forward, so that a graph nobody holds is garbage like any other.
 type node struct {
 	id    uint64 // larger than those of its inputs
 	op    Op

@@ -60,9 +60,9 @@ func (x Float[B]) ChooseQParams(s Scheme) (Float[B], Int[B]) {
 }
 
 // FakeQuantize is Quantize and Dequantize in one pass, the same bits, for the
-// scheme's 8-bit floats as for whole numbers. Its
-// gradient passes where the code was not clamped; a scale and a float zero
-// point get the gradients of learned step sizes, times the GradFactor.
+// scheme's 8-bit floats as for whole numbers. Its gradient passes where the
+// code was not clamped; a scale and a float zero point get the gradients of
+// learned step sizes, times the GradFactor.
 func (x Float[B]) FakeQuantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Float[B] {
 	return Float[B]{x.run(OpFakeQuantize, s.attr(), scale.Tensor, optional(x.be, zeroPoint))}
 }

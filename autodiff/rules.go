@@ -152,7 +152,7 @@ var rules = [opCount]rule{
 	OpMatMul: perInput(grad(in1, matmulLeft), grad(in0, matmulRight)),
 	OpLinear: perInput(
 		grad(in1, func(c *ctx) dyn { return c.shaped(OpReshape, 0, rowsOf(c.g).MatMul(c.in(1))) }),
-		grad(in0, func(c *ctx) dyn { return rowsOf(c.g).matmul(rowsOf(c.in(0)), true, false) }),
+		grad(in0, func(c *ctx) dyn { return rowsOf(c.g).matmul(rowsOf(c.in(0)), transposed, asIs) }),
 		grad(0, func(c *ctx) dyn { return rowSum(rowsOf(c.g)) })),
 	OpConv2d: perInput(
 		grad(in1, func(c *ctx) dyn { return c.shaped(OpConv2dDX, 0, c.g, c.tensor(1)) }),

@@ -94,7 +94,7 @@ func quantizedLinearGrad(c *ctx) []dyn {
 		grads[0] = c.shaped(OpReshape, 0, g.MatMul(asServed(c.in(1))).Cast(d))
 	}
 	if c.wants(1) {
-		grads[1] = g.matmul(asServed(rowsOf(c.in(0))), true, false).Cast(d)
+		grads[1] = g.matmul(asServed(rowsOf(c.in(0))), transposed, asIs).Cast(d)
 	}
 	if c.wants(2) {
 		grads[2] = rowSum(g).Cast(d)

@@ -40,9 +40,9 @@ type fileEntry struct {
 }
 
 // WriteSafetensors writes compact tensors in host memory to w, and metadata
-// unless it is nil. Types are all but the packed s4 and u4, which the format does not have;
-// names and metadata are UTF-8. The same tensors give the same bytes: the widest
-// types come first, then by name.
+// unless it is nil. Types are all but the packed s4 and u4, which the format
+// does not have; names and metadata are UTF-8. The same tensors give the same
+// bytes: the widest types come first, then by name.
 func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]string) error {
 	tensors = slices.Clone(tensors)
 	slices.SortFunc(tensors, func(a, b NamedView) int {

@@ -3,7 +3,8 @@ package cpu
 import "unsafe"
 
 // affineSlack is how many bytes behind the base coordinates may be read: more
-// than a register has less an element. What is written to planes reaches as far past their ends.
+// than a register has less an element. What is written to planes reaches as far
+// past their ends.
 const affineSlack = 64
 
 // affineKept is how many chunks' planes are kept.

@@ -93,9 +93,9 @@ func affineGridGo[C Compute](r *AffineRun, theta Rows) {
 	}
 }
 
-// AffineGridBackward is the table of the ways to reduce a stripe block of positions to the
-// elements of theta's gradient, in row-major order: the sums of grad_grid[...,
-// row] times the base coordinate along a column, which is 1 for the last.
+// AffineGridBackward is the table of the ways to reduce a stripe block of positions to the elements
+// of theta's gradient, in row-major order: the sums of grad_grid[..., row] times the base
+// coordinate along a column, which is 1 for the last.
 func AffineGridBackward[C Compute]() []Row[func(*AffineRun, []C)] {
 	return tableOf(always(affineGridBackwardGo[C]), func(isa ISA, t Types) (f func(*AffineRun, []C), ok bool) {
 		rows, ok := affineRowsOf[C](isa, t)

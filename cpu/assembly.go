@@ -140,15 +140,15 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 	begin(0)
 	if turn >= m || turn == 0 {
 		c.stream = stream && turn == 0
-		k.part(m, false, a)
+		k.part(m, isLast, a)
 		return
 	}
 	c.stream = false
-	k.part(turn, true, a)
+	k.part(turn, moreFollow, a)
 	c.stream = true
 	s.rotateLanes(turn, size)
 	begin(0)
-	k.part(m-turn, false, a)
+	k.part(m-turn, isLast, a)
 	s.rotateLanes(Lanes-turn, size)
 }
 
@@ -201,14 +201,14 @@ func (k *kernel) forCalls(n, data int, a *Args, run func(at, m int)) {
 func (k *kernel) output(m int, a *Args) {
 	c := &a.call
 	if !c.stream {
-		k.part(m, false, a)
+		k.part(m, isLast, a)
 		return
 	}
 	head := min(m, misaligned(c.out, k.out))
 	c.stream = false
 	k.part(head, head < m, a)
 	c.stream = true
-	k.part(m-head, false, a)
+	k.part(m-head, isLast, a)
 }
 
 // misaligned returns how many elements lie before the first place that stores
@@ -219,6 +219,9 @@ func misaligned(out unsafe.Pointer, d tensor.DType) int {
 
 // streamAlignment is the size of the largest register.
 const streamAlignment = 64
+
+// Whether a part of a call is followed by another.
+const moreFollow, isLast = true, false
 
 // part runs the kernel on m elements. It moves the call on where there are
 // more: a pointer past the end of memory must not be seen by the collector.

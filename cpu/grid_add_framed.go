@@ -123,7 +123,7 @@ func (f *framedSums) storeRow(t *gatherType, y int64, to Span, channelStride int
 
 // addFramed adds a block's contributions.
 func (k *gridKernel) addFramed(locate func(cells *byte, n int), s *GridScatter[float32], b *GridBlock) {
-	c, count := s.frame.locate(k, b, locate, false, false), unsafe.SliceData(s.count)
+	c, count := s.frame.locate(k, b, locate, zerosFollow, noSlopes), unsafe.SliceData(s.count)
 	dy, stride := s.gradOutput(typeFor(k.needs, k.dtype), b, 0, s.channels)
 	if !s.frame.byPixel {
 		if gridFramedCount(c.start(), b.N, count) < fullCell {

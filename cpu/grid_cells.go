@@ -74,7 +74,7 @@ func (k *gridKernel) locatePairs(b *GridBlock, slopes bool) *gridCells {
 	if !b.isLocated(locatedPairs, slopes) {
 		k.setParameters(b, b.Input.AxisStride[1]/b.Input.DType.Size(), slopes)
 	}
-	return k.locateBlock(b, k.locate, true)
+	return k.locateBlock(b, k.locate, lastRepeats)
 }
 
 // setParameters sets those of images as they are, or in frames, whose rows lie pitch elements apart.
@@ -87,14 +87,19 @@ func (k *gridKernel) setParameters(b *GridBlock, pitch int64, slopes bool) {
 	c[planeParams][paramSlopes] = wordOf(slopes)
 }
 
+// How a last vector that is not whole is filled up: with the positions before, which are then in it
+// for a second time, or with zeros behind the positions.
+const lastRepeats, zerosFollow = true, false
+
+// Whether cells have what the grid's gradient needs, too.
+const withSlopes, noSlopes = true, false
+
 // locateBlock fills cells that have parameters by the given kernel.
-// Where the last vector is not whole, lastAligned fills it up with the positions
-// before, which are then in it for a second time; else zeros follow the positions.
-func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), lastAligned bool) *gridCells {
+func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), repeats bool) *gridCells {
 	c := cellsOf(b.Scratch)
-	loadCells[float32](k.cells(), c, b, &b.Coords, lastAligned)
+	loadCells[float32](k.cells(), c, b, &b.Coords, repeats)
 	locate(c.start(), b.N)
-	b.continuePlaces((*byte)(unsafe.Pointer(&c[planePair])), 1, k.lanes, lastAligned)
+	b.continuePlaces((*byte)(unsafe.Pointer(&c[planePair])), 1, k.lanes, repeats)
 	return c
 }
 
@@ -147,7 +152,7 @@ func (k *gridKernel) samplePlanes(b *GridBlock, definition func(*GridBlock)) {
 		}
 		return
 	}
-	c := k.locatePairs(b, false)
+	c := k.locatePairs(b, noSlopes)
 	for channel := range b.Channels {
 		k.sample(c.start(), b.N, (*byte)(b.Input.Channel(channel)), int(b.Input.AxisStride[1]), (*byte)(b.Output.Row(channel, 0).P))
 	}
@@ -171,7 +176,7 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 		}
 		return
 	}
-	c := k.locatePairs(b, true)
+	c := k.locatePairs(b, withSlopes)
 	for p := planeSums; p < planeSums+4; p++ {
 		clear(c[p][:])
 	}

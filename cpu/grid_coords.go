@@ -5,7 +5,7 @@ import "unsafe"
 // The coordinates of a block's positions on their way to cells, and their gradients on the way from them.
 
 // loadCells puts a block's coordinates, or their tangents, into cells.
-func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]Span, lastAligned bool) {
+func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]Span, repeats bool) {
 	whole := b.N - b.N%g.lanes
 	first := int64(0)
 	if interleaved[C](b.Dims, coords) && whole > 0 {
@@ -19,7 +19,7 @@ func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]
 		}
 		switch {
 		case whole == b.N:
-		case lastAligned:
+		case repeats:
 			copy(x[whole:whole+g.lanes], x[b.N-g.lanes:b.N])
 		default:
 			clear(x[b.N : whole+g.lanes])

@@ -43,7 +43,7 @@ func addCubic[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *Gri
 	g.cubic[b.Dims-2].pixels(c.start(), b.N, pixels, weights)
 	pitch := int(b.Most()) + cellPitch - Block
 	if along {
-		d := newDoubleCubic[C](k, b, c, false)
+		d := newDoubleCubic[C](k, b, c, zerosFollow)
 		d.weights(unsafe.Slice((*C)(unsafe.Pointer(weights)), pitch<<(2*b.Dims)), pitch)
 	}
 	addTaps(k, g, s, b, pixels, weights, 1<<(2*b.Dims), pitch)

@@ -33,8 +33,8 @@ func (b *GridBlock) wantsAll() bool {
 
 // doublePairs takes a block's channels once for both gradients.
 func (k *gridKernel) doublePairs(b *GridBlock) {
-	c := k.locatePairs(b, true)
-	loadCells[float32](k.cells(), c, b, &b.Second.Coords, true)
+	c := k.locatePairs(b, withSlopes)
+	loadCells[float32](k.cells(), c, b, &b.Second.Coords, lastRepeats)
 	for p := planeSums; p < planeSums+5; p++ {
 		clear(c[p][:])
 	}
@@ -59,14 +59,14 @@ func doubleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 		nearestGather[C](g, t, b)
 		return true
 	}
-	c := locateInput[C](g, b, true, true)
+	c := locateInput[C](g, b, lastRepeats, withSlopes)
 	if b.Mode == Bicubic {
-		d := newDoubleCubic[C](k, b, c, true)
+		d := newDoubleCubic[C](k, b, c, lastRepeats)
 		d.double()
 		return true
 	}
 	if second.hasCoords() {
-		loadCells[C](g, c, b, &second.Coords, true)
+		loadCells[C](g, c, b, &second.Coords, lastRepeats)
 	}
 	if second.Output.DType != tensor.None {
 		tangentsGather(t, c, b)
@@ -98,9 +98,9 @@ func nearestGather[C Compute](g *gatherCell, t *gatherType, b *GridBlock) {
 	if second.Output.DType == tensor.None {
 		return
 	}
-	c := locateInput[C](g, b, true, false)
+	c := locateInput[C](g, b, lastRepeats, noSlopes)
 	if second.hasCoords() {
-		loadCells[C](g, c, b, &second.Coords, true)
+		loadCells[C](g, c, b, &second.Coords, lastRepeats)
 	}
 	for axis := range 3 {
 		if axis >= b.Dims || !second.hasCoords() {

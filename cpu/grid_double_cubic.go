@@ -34,7 +34,7 @@ type doubleCubic[C Compute] struct {
 }
 
 // newDoubleCubic completes cells that were located with their slopes.
-func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, lastAligned bool) doubleCubic[C] {
+func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, repeats bool) doubleCubic[C] {
 	d := doubleCubic[C]{b: b, c: c, g: k.cells(), t: typeFor(k.needs, k.dtype)}
 	d.terms, d.combine, _ = d.t.gradient(d.g, b)
 	d.n = (b.N + d.g.lanes - 1) / d.g.lanes * d.g.lanes
@@ -55,7 +55,7 @@ func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, lastAl
 		for axis := range b.Dims {
 			copy(d.plane(keptCoords+axis), d.plane(planeCoord+axis))
 		}
-		loadCells[C](d.g, c, b, &b.Second.Coords, lastAligned)
+		loadCells[C](d.g, c, b, &b.Second.Coords, repeats)
 		for axis := range b.Dims {
 			copy(d.plane(cubicV+axis), d.plane(planeCoord+axis))
 			copy(d.plane(planeCoord+axis), d.plane(keptCoords+axis))

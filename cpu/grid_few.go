@@ -22,7 +22,7 @@ func TakesFew[C Compute](g *Sampler, out Image, channels, positions int64) bool 
 func addFew[C Compute](k *gridKernel, b *GridBlock) {
 	joined := b.Joined
 	b.Joined = Joined{} // places are those in an image
-	c := locatePixels[C](k.cells(), b, false)
+	c := locatePixels[C](k.cells(), b, noSlopes)
 	b.Joined = joined
 	images, each, taps := max(1, joined.Images), b.N, 1<<b.Dims
 	if joined.Images > 0 {

@@ -83,7 +83,7 @@ func frameRows(width, begin, end int64) gridFrame {
 }
 
 // locate fills the cells of a block with places in the frame.
-func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte, n int), lastAligned, slopes bool) *gridCells {
+func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte, n int), repeats, slopes bool) *gridCells {
 	if !b.isLocated(locatedFrame, slopes) {
 		k.setParameters(b, f.pitch, slopes)
 		c := cellsOf(b.Scratch)
@@ -92,21 +92,23 @@ func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte,
 		floats[paramLow+1], floats[paramHigh+1] = float32(f.rows[0]-1), float32(f.rows[1]-1)
 		c[planeParams][paramOrigin] = uint32((1 - f.rows[0]) * f.pitch)
 	}
-	return k.locateBlock(b, locate, lastAligned)
+	return k.locateBlock(b, locate, repeats)
 }
 
+// GridGradients says which gradients are wanted: none where images are sampled.
+type GridGradients struct{ Grid, Input bool }
+
 // Takes reports whether the kernels can sample images in blocks of at least n
-// positions, with slopes where the grid's gradient is wanted, and sums where
-// the input's is.
-func (g GridFramed) Takes(s *Sampler, channels int64, slopes, sums bool, n int64) bool {
+// positions, or make the gradients that are wanted.
+func (g GridFramed) Takes(s *Sampler, channels int64, wanted GridGradients, n int64) bool {
 	if g.k == nil || s.Dims != 2 || s.Mode != Bilinear || channels == 0 || n < int64(g.k.lanes) {
 		return false
 	}
-	if max(s.Size[0], s.Size[1]) >= 1<<16 || (sums && channels > MostFramedSums) || (slopes && channels > groupSize) {
+	if max(s.Size[0], s.Size[1]) >= 1<<16 || (wanted.Input && channels > MostFramedSums) || (wanted.Grid && channels > groupSize) {
 		return false
 	}
 	bytes := frameOf(s).plane * channels * 4
-	if sums {
+	if wanted.Input {
 		bytes += frameOf(s).plane // counts
 		bytes += (&framedSums{gridFrame: frameOf(s), channels: int(channels)}).floats() * 4
 	}
@@ -148,7 +150,7 @@ func (g GridFramed) Open(b *GridBlock) {
 // Sample is GridSample for a block of the open image.
 func (g GridFramed) Sample(b *GridBlock) {
 	f := frameOf(&b.Sampler)
-	c := f.locate(g.k, b, g.f.locate, true, false)
+	c := f.locate(g.k, b, g.f.locate, lastRepeats, noSlopes)
 	for channel := range b.Channels {
 		g.f.sample(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, channel))), int(f.pitch*4), (*byte)(b.Output.Row(channel, 0).P))
 	}
@@ -167,7 +169,7 @@ func (g GridFramed) Clear(b *GridBlock) {
 // holds: an image with a chunk is left to GridScatter.
 func (g GridFramed) Gradients(b *GridBlock, input bool) bool {
 	f := frameOf(&b.Sampler)
-	c := f.locate(g.k, b, g.f.locate, true, true)
+	c := f.locate(g.k, b, g.f.locate, lastRepeats, withSlopes)
 	g.f.slope(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, 0))), int(f.pitch*4), int(f.plane*4),
 		(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(b.Scratch.block(termBlocks)))
 	storeGradients[float32](g.k.cells(), c, b)

@@ -158,11 +158,11 @@ func readsInput[C Compute](b *GridBlock, lanes int) bool {
 }
 
 // locateInput fills the cells of a block that kernels can read, of the grid's gradient or not; see locateBlock.
-func locateInput[C Compute](g *gatherCell, b *GridBlock, lastAligned, slopes bool) *gridCells {
+func locateInput[C Compute](g *gatherCell, b *GridBlock, repeats, slopes bool) *gridCells {
 	if !b.isLocated(locatedInput, slopes) {
 		setGathers[C](b, &b.found.steps, slopes)
 	}
-	return locateGather[C](g, b, lastAligned)
+	return locateGather[C](g, b, repeats)
 }
 
 // locatePixels does so where places are numbers of pixels.
@@ -171,7 +171,7 @@ func locatePixels[C Compute](g *gatherCell, b *GridBlock, slopes bool) *gridCell
 		steps := pixelSteps(&b.Sampler)
 		setGathers[C](b, &steps, slopes)
 	}
-	return locateGather[C](g, b, false)
+	return locateGather[C](g, b, zerosFollow)
 }
 
 // setGathers sets the parameters of pixels so many elements apart.
@@ -197,9 +197,9 @@ func setGathers[C Compute](b *GridBlock, steps *[3]int64, slopes bool) {
 }
 
 // locateGather fills cells that have parameters.
-func locateGather[C Compute](g *gatherCell, b *GridBlock, lastAligned bool) *gridCells {
+func locateGather[C Compute](g *gatherCell, b *GridBlock, repeats bool) *gridCells {
 	c := cellsOf(b.Scratch)
-	loadCells[C](g, c, b, &b.Coords, lastAligned)
+	loadCells[C](g, c, b, &b.Coords, repeats)
 	locate := g.locate[b.Dims-2]
 	switch b.Mode {
 	case Nearest:
@@ -208,7 +208,7 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, lastAligned bool) *gri
 		locate = g.cubic[b.Dims-2].locate
 	}
 	locate(c.start(), b.N)
-	b.continuePlaces(placesOf[C](c), b.Taps(), g.lanes, lastAligned)
+	b.continuePlaces(placesOf[C](c), b.Taps(), g.lanes, repeats)
 	return c
 }
 
@@ -218,7 +218,7 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	if !readsInput[C](b, g.lanes) || !b.Output.Contiguous() {
 		return false
 	}
-	c := locateInput[C](g, b, true, false)
+	c := locateInput[C](g, b, lastRepeats, noSlopes)
 	for channel := range b.Channels {
 		in, out := (*byte)(b.Input.Channel(channel)), (*byte)(b.Output.Row(channel, 0).P)
 		switch b.Mode {
@@ -239,7 +239,7 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	if !readsInput[C](b, g.lanes) || !b.GradOutput.Contiguous() {
 		return false
 	}
-	c := locateInput[C](g, b, true, true)
+	c := locateInput[C](g, b, lastRepeats, withSlopes)
 	terms, combine, kinds := t.gradient(g, b)
 	sumTerms[C](c, b, terms, kinds)
 	combine(c.start(), b.N)

@@ -30,7 +30,7 @@ func addBoth[C Compute](k *gridKernel, definition GridScatterKernel[C], s *GridS
 	}
 	k.gradientBlock(b, gridGradientGo[C])
 	b.found.located = located{} // the definition, or a copy of the block, may have written over it
-	if !addGather(k, s, b, false) {
+	if !addGather(k, s, b, noSlopes) {
 		definition.Add(s, b)
 	}
 }
@@ -42,7 +42,7 @@ func addPlaced[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *Gr
 		return
 	}
 	if along {
-		loadCells[C](g, c, b, &b.Second.Coords, false)
+		loadCells[C](g, c, b, &b.Second.Coords, zerosFollow)
 		g.weights[b.Dims-2](c.start(), b.N)
 	}
 	places, taps := placesOf[C](c), s.g.Taps()

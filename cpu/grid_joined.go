@@ -13,14 +13,14 @@ type Joined struct {
 
 // continuePlaces has places, a plane for each tap, go on from image to image; a negative one is of no pixel.
 // Behind the whole vectors are those of the last positions, or of none: see locateBlock.
-func (b *GridBlock) continuePlaces(places *byte, taps, lanes int, lastAligned bool) {
+func (b *GridBlock) continuePlaces(places *byte, taps, lanes int, repeats bool) {
 	j := &b.Joined
 	if j.Images == 0 {
 		return
 	}
 	rest, step := b.N%lanes, int32(j.Input/b.Input.DType.Size())
 	whole := b.N - rest
-	if !lastAligned {
+	if !repeats {
 		rest, whole = 0, b.N
 	}
 	for tap := range taps {

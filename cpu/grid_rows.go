@@ -45,7 +45,7 @@ func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 	if b.Input.ChannelStride != size || !SamplesRows(k.dtype, b.Mode, b.Channels) || !asRows && !b.Output.Contiguous() || !readsInput[C](b, 1) {
 		return false
 	}
-	c := locateInput[C](k.cells(), b, false, false)
+	c := locateInput[C](k.cells(), b, zerosFollow, noSlopes)
 	taps := (*tapRows[C])(unsafe.Pointer(&b.Scratch.columns[1]))
 	known := taps.list(c, 1<<b.Dims, b.N)
 	if b.last(&b.found.steps)*size <= nearBytes {
@@ -120,7 +120,7 @@ func slopesOfRows(k *gridKernel, b *GridBlock) bool {
 		return false
 	}
 	g := k.cells()
-	c := locateInput[float32](g, b, false, false)
+	c := locateInput[float32](g, b, zerosFollow, noSlopes)
 	zeros := b.Scratch.columns[1][:b.Channels*size/8]
 	clear(zeros)
 	most := positionsOf(b.Channels)

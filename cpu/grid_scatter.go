@@ -106,9 +106,10 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 // g * w to every tap's pixel, for the positions of one block: in the order of
 // positions, then taps; GradOutput's rows start at the scatter's first channel.
 // Store writes the finished sums to the image's gradient, which Start was told,
-// too; the band is of whole rows. Few, where there is one, does all
-// of it if TakesFew: it makes the gradients, b.Input, of the images that a block has all positions of.
-// Both, where there is one, is Add that makes the grid's gradient, Output, of the block, too, if TakesBoth.
+// too; the band is of whole rows. Few, where there is one, does all of it if
+// TakesFew: it makes the gradients, b.Input, of the images that a block has all
+// positions of. Both, where there is one, is Add that makes the grid's
+// gradient, Output, of the block, too, if TakesBoth.
 type GridScatterKernel[C Compute] struct {
 	Start func(s *GridScatter[C], out Image)
 	Add   func(s *GridScatter[C], b *GridBlock)

@@ -224,7 +224,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			r.copyInput(t, p, k, depth)
 			for n := begin; n < copiedFrom; {
 				kernel := r.there.next(copiedFrom-n, t.M)
-				r.multiply(kernel, t, p, n, copiedFrom, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
+				r.multiply(kernel, t, p, n, copiedFrom, kernelRows{t.Other.Row(k, n).P, t.Other.RowStride, depth}, k, k+depth)
 				n += kernel.columns
 			}
 			if depth > 0 && copiedFrom < end { // no pointer past Other's end
@@ -233,18 +233,25 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		}
 		for n := copiedFrom; n < end; {
 			kernel := panels.next(end-n, t.M)
-			r.multiply(kernel, t, p, n, end, unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows, k, k+depth)
+			r.multiply(kernel, t, p, n, end, kernelRows{unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows}, k, k+depth)
 			n += kernel.columns
 		}
 	}
 }
 
-// multiply adds to the sums from a column on, or begins them, what is along K from
+// kernelRows are rows of Other, or of a copy of some with zeros below them: where the first begins,
+// bytes from one to the next, and how many.
+type kernelRows struct {
+	start         unsafe.Pointer
+	apart, number int64
+}
+
+// multiply adds to the sums from column n on, or begins them, what is along K from
 // from to to.
-func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n, end int64, panel unsafe.Pointer, row, steps, from, to int64) {
+func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n, end int64, other kernelRows, from, to int64) {
 	bias, y, yRow, begun := r.result(t, p, n, from, to)
 	columns := min(kernel.columns, end-n)
-	kernel.run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(panel), int(row), int(columns), int(steps), bias, y, yRow, begun)
+	kernel.run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(other.start), int(other.apart), int(columns), int(other.number), bias, y, yRow, begun)
 }
 
 // result is what kernels need besides the factors.

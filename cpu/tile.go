@@ -59,17 +59,23 @@ func (t *ParamTile) at(parameter, element int, compute tensor.DType) unsafe.Poin
 	return unsafe.Add(p, int(-uintptr(p)%streamAlignment)+(tileSlack+element)*int(compute.Size()))
 }
 
-// Add gives the elements from at on the next count parameters of a span, each
-// for run elements. The first may begin before the tile, the last end after it.
-func (t *ParamTile) Add(a *Args, parameter int, s Span, at, count, run int, compute tensor.DType, by *ParamKernels) {
-	to := t.at(parameter, at, compute)
+// ParamRuns are Count parameters, each for a run of elements, of which the first run begins
+// with element At: it may begin before a tile, and the last one end after it.
+type ParamRuns struct {
+	Of             Span
+	At, Count, Run int
+}
+
+// Add fills in some elements' parameters, as the call with the given arguments takes them.
+func (t *ParamTile) Add(a *Args, parameter int, p ParamRuns, compute tensor.DType, by *ParamKernels) {
+	to := t.at(parameter, p.At, compute)
 	from := unsafe.Pointer(&t.loaded)
-	if run == 1 {
+	if p.Run == 1 {
 		from = to
 	}
-	by.load(from, count, s, parameter == 1, a.Lo, a.Hi)
-	if run > 1 {
-		by.expand(to, from, count, run)
+	by.load(from, p.Count, p.Of, parameter == 1, a.Lo, a.Hi)
+	if p.Run > 1 {
+		by.expand(to, from, p.Count, p.Run)
 	}
 }
 

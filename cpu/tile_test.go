@@ -66,7 +66,7 @@ func (x *tiled) fill(row *cpu.Row[cpu.ParamKernels]) []uint64 {
 		panic("no row for f32")
 	}
 	from := cpu.Span{P: unsafe.Pointer(&x.data[0]), Stride: int64(x.step) * x.dtype.Size(), DType: x.dtype}
-	tile.Add(&cpu.Args{Lo: x.lo, Hi: x.hi}, x.number, from, 0, x.count, x.run, tensor.F32, &by)
+	tile.Add(&cpu.Args{Lo: x.lo, Hi: x.hi}, x.number, cpu.ParamRuns{Of: from, Count: x.count, Run: x.run}, tensor.F32, &by)
 	v := make([]float64, x.count*x.run)
 	cpu.Load(v, tile.Span(x.number, true, tensor.F32))
 	bits := make([]uint64, len(v))

@@ -54,6 +54,9 @@ func tensorOf(v *tensor.View) (t tensorArg) {
 	return t
 }
 
+// tensor is tensorOf an argument of the run.
+func (r *run) tensor(i int) tensorArg { return tensorOf(&r.args[i]) }
+
 // codesOf is tensorOf for codes of a type; packed ones are in a view of bytes.
 func codesOf(v *tensor.View, d tensor.DType) tensorArg {
 	t := tensorOf(v)

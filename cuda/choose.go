@@ -5,17 +5,36 @@ import "github.com/isobit-ml/isobit/tensor"
 // choice is an op that chooses the parameters of the groups of its first argument, and may
 // quantize with them in the same pass.
 type choice struct {
-	q                  quantArgs
-	longest            int64 // elements of the longest group
-	size               int64 // elements of a pack
-	codes, scale, zero int   // numbers of arguments; codes is 0 where there are none
-	symmetric          bool
-	eps                float64
+	q           quantArgs
+	longest     int64 // elements of the longest group
+	size        int64 // elements of a pack
+	scale, zero int   // places of arguments
+	codes       int   // of those that it quantizes to; 0 where it only chooses
+	symmetric   bool
+	eps         float64
 }
 
-func choiceOf(p *Problem, codes, scale, zero int) choice {
+// The places of choose_qparams' arguments.
+const (
+	chooseX = iota
+	chooseScale
+	chooseZero
+)
+
+// The places of dynamic_quantize's.
+const (
+	dynamicX = iota
+	dynamicCodes
+	dynamicScale
+	dynamicZero
+)
+
+func choiceOf(p *Problem, scale, zero int) choice {
 	q := grouped(p)
-	return choice{q, q.longest(p.Shapes[0], p.Block), packSize(p.Types[0]), codes, scale, zero, p.Bool("symmetric"), p.Float("eps")}
+	return choice{
+		q: q, longest: q.longest(p.Shapes[chooseX], p.Block), size: packSize(p.Types[chooseX]),
+		scale: scale, zero: zero, symmetric: p.Bool("symmetric"), eps: p.Float("eps"),
+	}
 }
 
 // follow reports whether groups are runs of whole packs that follow one another.
@@ -37,12 +56,9 @@ func (c choice) instead(prog *Program, s stripeArgs, partial int64, step func(r 
 	before := prog.run
 	prog.run = func(r *run) {
 		a := quantSumArgs{q: c.q, stripe: s, symmetric: boolArg(c.symmetric), factor: c.eps}
-		a.x, a.ds = tensorOf(&r.args[0]), tensorOf(&r.args[c.scale])
-		if r.args[c.zero].Present() {
-			a.dz = tensorOf(&r.args[c.zero])
-		}
+		a.x, a.ds, a.dz = r.tensor(chooseX), r.tensor(c.scale), r.tensor(c.zero)
 		if c.codes > 0 {
-			a.dx = tensorOf(&r.args[c.codes])
+			a.dx = r.tensor(c.codes)
 		}
 		if a.x.rank != 0 || a.dx.rank != 0 {
 			before(r)
@@ -82,16 +98,18 @@ func (c *choice) launchShared(r *run, kernel int, a *quantSumArgs) {
 }
 
 func buildChooseQParams(p *Problem, prog *Program) error {
-	chooseQParams(p, prog, choiceOf(p, 0, 1, 2))
+	chooseQParams(p, prog, choiceOf(p, chooseScale, chooseZero))
 	return nil
 }
 
 func chooseQParams(p *Problem, prog *Program, c choice) {
-	prog.Compute = p.Types[0].Compute()
-	name := "choose_qparams" + typeNames(p.Types[0])
-	s := summing{q: c.q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero, symmetric: c.symmetric, factor: c.eps, row: c.size, column: 1}
-	s.build(p, prog, p.Shapes[0], name, columnKernels)
-	c.codes = 0
+	prog.Compute = p.Types[chooseX].Compute()
+	name := "choose_qparams" + typeNames(p.Types[chooseX])
+	s := summing{
+		q: c.q, dy: -1, x: chooseX, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero,
+		symmetric: c.symmetric, factor: c.eps, row: c.size, column: 1,
+	}
+	s.build(p, prog, p.Shapes[chooseX], name, columnKernels)
 	switch packs := c.longest / c.size; {
 	case c.follow() && packs <= pairGroup:
 		suffix := "_short"
@@ -131,18 +149,20 @@ func pieceOf(longest, count, many, unit int64) int64 {
 // buildDynamicQuantize chooses parameters, then quantizes with them: at once where a
 // block's registers hold a group.
 func buildDynamicQuantize(p *Problem, prog *Program) error {
-	c := choiceOf(p, 1, 2, 3)
+	c := choiceOf(p, dynamicScale, dynamicZero)
 	chooseQParams(p, prog, c)
-	quantize(p, prog, mapping{q: c.q, in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
-	_, bits := p.Types[1].DLPack()
+	quantize(p, prog, mapping{q: c.q, in: dynamicX, x: -1, scale: dynamicScale, zero: dynamicZero, out: dynamicCodes, quick: true})
+	_, bits := p.Types[dynamicCodes].DLPack()
 	kind, threads := groupKind(c.longest / c.size)
-	if kind == "" || bits > 8 || p.Types[0] == tensor.F64 || !c.follow() {
+	dtype, shape := p.Types[dynamicX], p.Shapes[dynamicX]
+	if kind == "" || bits > 8 || dtype == tensor.F64 || !c.follow() {
 		return nil
 	}
-	if bits < 8 && p.Shapes[0][len(p.Shapes[0])-1]%2 != 0 { // rows of codes do not follow one another
+	if bits < 8 && shape[len(shape)-1]%2 != 0 { // rows of codes do not follow one another
 		return nil
 	}
-	k := prog.kernel("quantize_dynamic_%s%s_%d", kind, typeNames(p.Types[0]), bits)
+	k := prog.kernel("quantize_dynamic_%s%s_%d", kind, typeNames(dtype), bits)
+	c.codes = dynamicCodes
 	c.instead(prog, c.whole(), 0, func(r *run, a *quantSumArgs) {
 		if c.longest/c.size <= pairGroup {
 			c.launchShared(r, k, a)

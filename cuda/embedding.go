@@ -12,6 +12,19 @@ type embeddingArgs struct {
 	weight, indices, out tensorArg
 }
 
+// The places of embedding's arguments, the first two embedding_renorm's, too.
+const (
+	embeddingWeight = iota
+	embeddingIndices
+	embeddingY
+)
+
+// The places of embedding_backward's other arguments: its indices lie where embedding's do.
+const (
+	embeddingGradOutput = 0
+	embeddingGradWeight = 2
+)
+
 type renormArgs struct {
 	stripe           stripeArgs
 	n, rows, columns int64
@@ -58,15 +71,17 @@ func wholePacks(t tensorArg, columns, size int64) tensorArg {
 }
 
 func buildEmbedding(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0]
-	a := embeddingArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1]}
+	dtype, table := p.Types[embeddingWeight], p.Shapes[embeddingWeight]
+	prog.Compute = dtype
+	a := embeddingArgs{n: tensor.NumElements(p.Shapes[embeddingIndices]), rows: table[0], columns: table[1]}
 	skip := p.Word("bounds") == "skip"
 	check := prog.kernelIf(!skip, "embedding_check")
-	copyRows := prog.kernel("embedding%s", typeNames(p.Types[0]))
-	size := packBytes / p.Types[0].Size()
+	copyRows := prog.kernel("embedding%s", typeNames(dtype))
+	size := packBytes / dtype.Size()
 	prog.run = func(r *run) {
 		a := a
-		a.weight, a.indices, a.out = wholePacks(tensorOf(&r.args[0]), a.columns, size), tensorOf(&r.args[1]), wholePacks(tensorOf(&r.args[2]), a.columns, size)
+		a.weight, a.out = wholePacks(r.tensor(embeddingWeight), a.columns, size), wholePacks(r.tensor(embeddingY), a.columns, size)
+		a.indices = r.tensor(embeddingIndices)
 		if a.n == 0 {
 			return
 		}
@@ -81,9 +96,10 @@ func buildEmbedding(p *Problem, prog *Program) error {
 }
 
 func buildRenorm(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
+	dtype, table := p.Types[embeddingWeight], p.Shapes[embeddingWeight]
+	prog.Compute = dtype.Compute()
 	prog.Accumulator = prog.Compute
-	a := renormArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1], maxNorm: p.Float("max_norm")}
+	a := renormArgs{n: tensor.NumElements(p.Shapes[embeddingIndices]), rows: table[0], columns: table[1], maxNorm: p.Float("max_norm")}
 	switch norm := p.Float("norm_type"); {
 	case norm == 1 || norm == 2:
 		a.norm = int32(norm)
@@ -95,17 +111,18 @@ func buildRenorm(p *Problem, prog *Program) error {
 	}
 	a.skip = boolArg(p.Word("bounds") == "skip")
 	check, fill, own := prog.kernelIf(a.skip == 0, "embedding_check"), prog.kernel("fill"), prog.kernel("embedding_renorm_own")
-	scale := prog.kernel("embedding_renorm_scale%s", typeNames(p.Types[0]))
+	scale := prog.kernel("embedding_renorm_scale%s", typeNames(dtype))
 	var partial int64
 	a.stripe, partial = prog.stripeOf(a.n, a.columns, 2, prog.Compute)
-	norms := prog.rowKernel("embedding_renorm"+typeNames(p.Types[0]), &a.stripe, packedRows(a.columns, p.Types[0]) > 1)
+	norms := prog.rowKernel("embedding_renorm"+typeNames(dtype), &a.stripe, packedRows(a.columns, dtype) > 1)
 	owner, factor := prog.reserve(a.rows*4), prog.reserve(a.n*prog.Compute.Size())
 	prog.run = func(r *run) {
 		if a.n == 0 {
 			return
 		}
 		a := a
-		a.weight, a.indices, a.owner, a.factor = tensorOf(&r.args[0]), tensorOf(&r.args[1]), r.at(owner), r.at(factor)
+		a.weight, a.indices = r.tensor(embeddingWeight), r.tensor(embeddingIndices)
+		a.owner, a.factor = r.at(owner), r.at(factor)
 		if a.skip == 0 {
 			bounds := embeddingArgs{n: a.n, rows: a.rows, columns: a.columns, indices: a.indices}
 			launch(r, check, threads(a.n), &bounds)
@@ -114,30 +131,30 @@ func buildRenorm(p *Problem, prog *Program) error {
 		launch(r, fill, threads(a.rows), &none)
 		launch(r, own, threads(a.n), &a)
 		a.stripe.plain = 2 * boolArg(a.weight.compact())
-		launchRows(r, norms, &a.stripe, partial, packedRows(a.columns, p.Types[0], &a.weight), &a)
+		launchRows(r, norms, &a.stripe, partial, packedRows(a.columns, dtype, &a.weight), &a)
 		launch(r, scale, threads(a.n*a.columns), &a)
 	}
 	return nil
 }
 
 func buildEmbeddingBackward(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
+	prog.Compute = p.Types[embeddingGradOutput].Compute()
 	prog.Accumulator = prog.Compute
-	rows, columns := p.Shapes[2][0], p.Shapes[2][1]
+	rows, columns := p.Shapes[embeddingGradWeight][0], p.Shapes[embeddingGradWeight][1]
 	a := embeddingBackwardArgs{
-		n: tensor.NumElements(p.Shapes[1]), padding: p.Int("padding_idx"), gradient: gradientOf(p),
+		n: tensor.NumElements(p.Shapes[embeddingIndices]), padding: p.Int("padding_idx"), gradient: gradientOf(p),
 	}
 	if a.n > limit32 || max(rows, columns) > limit32 {
 		return fmt.Errorf("has %d indices, %d rows and %d columns; CUDA takes up to %d", a.n, rows, columns, int64(limit32))
 	}
 	keys := prog.kernel("embedding_keys")
-	s := prog.rowSumsOf(a.n, rows, columns, "embedding_backward"+typeNames(p.Types[0]))
+	s := prog.rowSumsOf(a.n, rows, columns, "embedding_backward"+typeNames(p.Types[embeddingGradOutput]))
 	prog.run = func(r *run) {
 		if rows == 0 || columns == 0 {
 			return
 		}
 		a := a
-		a.grad, a.indices, a.gradient.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[2])
+		a.grad, a.indices, a.gradient.out = r.tensor(embeddingGradOutput), r.tensor(embeddingIndices), r.tensor(embeddingGradWeight)
 		packs := a.gradient.packed(&a.grad, columns)
 		a.rows = s.args(r, packs)
 		s.clear(r)

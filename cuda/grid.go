@@ -70,7 +70,23 @@ func gridOf(v *tensor.View) (g gridArg) {
 	return g
 }
 
-// samplerOf describes a grid_sample; input and grid are numbers of arguments.
+// The places of grid_sample's arguments.
+const (
+	sampleInput = iota
+	sampleGrid
+	sampleOutput
+)
+
+// The places of grid_sample_backward's.
+const (
+	backwardGradOutput = iota
+	backwardInput
+	backwardGrid
+	backwardGradInput
+	backwardGradGrid
+)
+
+// samplerOf describes a grid_sample; input and grid are places of arguments.
 func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error) {
 	in, g := p.Shapes[input], p.Shapes[grid]
 	dims = len(in) - 2
@@ -107,9 +123,9 @@ func (s *samplerArgs) geometry(dims int) string {
 
 func (s *samplerArgs) positions() int64 { return s.images * s.out[0] * s.out[1] * s.out[2] }
 
-// bind fills in the tensors of a run.
-func (s *samplerArgs) bind(input, grid, output *tensor.View) {
-	s.input, s.output, s.grid = imageOf(input), imageOf(output), gridOf(grid)
+// bind fills in the tensors of a run, given their places.
+func (s *samplerArgs) bind(r *run, input, grid, output int) {
+	s.input, s.output, s.grid = imageOf(&r.args[input]), imageOf(&r.args[output]), gridOf(&r.args[grid])
 }
 
 // enough is about as many threads as keep a GPU busy.
@@ -147,19 +163,19 @@ func (s *samplerArgs) eachChannel(each int64) geometry {
 }
 
 func buildGridSample(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
-	s, dims, err := samplerOf(p, 0, 1)
+	prog.Compute = p.Types[sampleInput].Compute()
+	s, dims, err := samplerOf(p, sampleInput, sampleGrid)
 	if err != nil {
 		return err
 	}
-	k := s.kernel(prog, "grid_sample", flatSamples, dims, p.Types[0], p.Types[1])
+	k := s.kernel(prog, "grid_sample", flatSamples, dims, p.Types[sampleInput], p.Types[sampleGrid])
 	each := s.channelsOfThread()
 	prog.run = func(r *run) {
 		if s.positions() == 0 || s.channels == 0 {
 			return
 		}
 		s := s
-		s.bind(&r.args[0], &r.args[1], &r.args[2])
+		s.bind(r, sampleInput, sampleGrid, sampleOutput)
 		g := s.eachChannel(each)
 		chosen := k.pick(&s, g, ceilDiv(s.channels, each), []imageArg{s.input}, []gridArg{s.grid})
 		launch(r, chosen, g, &gridSampleArgs{s, each})
@@ -170,17 +186,17 @@ func buildGridSample(p *Problem, prog *Program) error {
 // buildGridSampleBackward makes the gradients of the grid and of the input,
 // each if it is wanted.
 func buildGridSampleBackward(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[1].Compute()
+	prog.Compute = p.Types[backwardInput].Compute()
 	prog.Accumulator = prog.Compute
 	var grid gridStep
-	if p.Types[4] != tensor.None {
+	if p.Types[backwardGradGrid] != tensor.None {
 		var err error
 		if grid, err = gridGradientOf(p, prog); err != nil {
 			return err
 		}
 	}
-	if p.Types[3] != tensor.None {
-		return inputGradient{out: 3, grid: grid}.build(p, prog)
+	if p.Types[backwardGradInput] != tensor.None {
+		return inputGradient{out: backwardGradInput, grid: grid}.build(p, prog)
 	}
 	prog.then(func(r *run) { grid.run(r, linkArgs{}) })
 	return nil
@@ -207,25 +223,37 @@ type gridStep func(r *run, l linkArgs) (linked bool)
 func (step gridStep) run(r *run, l linkArgs) (linked bool) { return step != nil && step(r, l) }
 
 func gridGradientOf(p *Problem, prog *Program) (gridStep, error) {
-	s, dims, err := samplerOf(p, 1, 2)
+	s, dims, err := samplerOf(p, backwardInput, backwardGrid)
 	if err != nil {
 		return nil, err
 	}
-	k := s.kernel(prog, "grid_gradient", flatSums, dims, p.Types[1], p.Types[2])
+	k := s.kernel(prog, "grid_gradient", flatSums, dims, p.Types[backwardInput], p.Types[backwardGrid])
 	return func(r *run, l linkArgs) bool {
 		if s.positions() == 0 {
 			return false
 		}
 		s := s
-		s.bind(&r.args[1], &r.args[2], &r.args[0])
-		g, out := s.groups(), gridOf(&r.args[4])
+		s.bind(r, backwardInput, backwardGrid, backwardGradOutput)
+		g, out := s.groups(), gridOf(&r.args[backwardGradGrid])
 		chosen := k.pick(&s, g, 1, []imageArg{s.input}, []gridArg{s.grid, out})
 		launch(r, chosen, g, &gridGradientArgs{s, out, l})
 		return chosen != k.any
 	}, nil
 }
 
-// affineOf describes an affine_grid whose grid is an argument.
+// The places of affine_grid's arguments.
+const (
+	affineTheta = iota
+	affineGrid
+)
+
+// The places of affine_grid_backward's.
+const (
+	affineGradGrid = iota
+	affineGradTheta
+)
+
+// affineOf describes an affine_grid; grid is the place of the grid or of its gradient.
 func affineOf(p *Problem, grid int) (a affineArgs, dims int) {
 	g := p.Shapes[grid]
 	dims = len(g) - 2
@@ -238,15 +266,15 @@ func affineOf(p *Problem, grid int) (a affineArgs, dims int) {
 }
 
 func buildAffineGrid(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
-	a, dims := affineOf(p, 1)
-	k := prog.kernel("affine_grid_%dd%s", dims, typeNames(p.Types[0]))
+	prog.Compute = p.Types[affineTheta].Compute()
+	a, dims := affineOf(p, affineGrid)
+	k := prog.kernel("affine_grid_%dd%s", dims, typeNames(p.Types[affineTheta]))
 	prog.run = func(r *run) {
 		if a.n*a.positions == 0 {
 			return
 		}
 		a := a
-		a.theta, a.grid = tensorOf(&r.args[0]), tensorOf(&r.args[1])
+		a.theta, a.grid = r.tensor(affineTheta), r.tensor(affineGrid)
 		launch(r, k, threads(a.n*a.positions), &a)
 	}
 	return nil
@@ -256,15 +284,15 @@ func buildAffineGrid(p *Problem, prog *Program) error {
 const affineParts = 4
 
 func buildAffineGridBackward(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
+	prog.Compute = p.Types[affineGradGrid].Compute()
 	prog.Accumulator = prog.Compute
-	a, dims := affineOf(p, 0)
+	a, dims := affineOf(p, affineGradGrid)
 	if most := slices.Max(a.size[:]); most > maxExtent {
 		return fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
 	}
 	var partial int64
 	a.stripe, partial = prog.stripeOf(a.n*int64(dims), a.positions, dims+1, prog.Compute)
-	name := fmt.Sprintf("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0]))
+	name := fmt.Sprintf("affine_grid_backward_%dd%s", dims, typeNames(p.Types[affineGradGrid]))
 	k := prog.suffixed(name, laneKernels, true, a.stripe.blocks > 1, true)
 	lanes := prog.columnsOf(&a.stripe, dims+1, prog.Compute)
 	prog.run = func(r *run) {
@@ -272,7 +300,7 @@ func buildAffineGridBackward(p *Problem, prog *Program) error {
 			return
 		}
 		a := a
-		a.grid, a.theta = tensorOf(&r.args[0]), tensorOf(&r.args[1])
+		a.grid, a.theta = r.tensor(affineGradGrid), r.tensor(affineGradTheta)
 		a.stripe.lanes = r.at(lanes)
 		a.stripe.locate(r, partial)
 		launch(r, k, blocks(a.n*a.stripe.blocks*affineParts, mostBlocks), &a)

@@ -19,11 +19,11 @@ type inputDoubleArgs struct {
 	tangent gridArg
 }
 
-// inputGradient is a gradient of grid_sample's input: argument out, from
-// grad_output, input and grid, which come first. With second it is that of the
-// second order, from argument tangent, the grid's tangent, if there is one.
+// inputGradient is a gradient of grid_sample's input, from grad_output, input
+// and grid. With second it is that of the second order, from the grid's tangent, if
+// there is one.
 type inputGradient struct {
-	out, tangent int
+	out, tangent int // places of arguments
 	second       bool
 	grid         gridStep // what comes first
 }
@@ -55,7 +55,7 @@ func scatteredOf(s *samplerArgs, dims int, positions int64) scattered {
 
 // build adds the scatter.
 func (g inputGradient) build(p *Problem, prog *Program) error {
-	s, dims, err := samplerOf(p, 1, 2)
+	s, dims, err := samplerOf(p, backwardInput, backwardGrid)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (g inputGradient) build(p *Problem, prog *Program) error {
 		order = "double"
 	}
 	keys := prog.kernel("input_keys_%s%s", s.geometry(dims), typeNames(prog.Compute))
-	sc := prog.scatterOf(in.sources, in.cells, in.pixels, s.channels, in.taps, fmt.Sprintf("input_%s_%s%s", order, in.job, typeNames(p.Types[1])))
+	sc := prog.scatterOf(in.sources, in.cells, in.pixels, s.channels, in.taps, fmt.Sprintf("input_%s_%s%s", order, in.job, typeNames(p.Types[backwardInput])))
 	if !g.second && s.mode != modeBicubic {
 		sc.width = pixelWidth
 	}
@@ -86,7 +86,7 @@ func (g inputGradient) build(p *Problem, prog *Program) error {
 			return
 		}
 		a := a
-		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
+		a.sampler.bind(r, backwardInput, backwardGrid, backwardGradOutput)
 		a.out, a.scatter, a.keys = imageOf(&r.args[g.out]), sc.args(r), sc.keysAt(r)
 		if positions > 0 {
 			launch(r, keys, threads(a.positions), &a)

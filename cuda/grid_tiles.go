@@ -57,7 +57,7 @@ func (g inputGradient) buildTiles(p *Problem, prog *Program, s samplerArgs, posi
 	if 4*positions > limit32 || s.out[1] > limit32>>logOf(s.out[0]) {
 		return fmt.Errorf("has %d output positions in an image; CUDA takes up to %d", positions, int64(limit32)/4)
 	}
-	t := tileSums{inputGradient: g, stored: p.Types[1]}
+	t := tileSums{inputGradient: g, stored: p.Types[backwardInput]}
 	kind := "gradient"
 	if g.second {
 		kind = "double"
@@ -102,8 +102,9 @@ func (t *tileSums) reserve(prog *Program) {
 // bind returns the kernels' arguments with a run's tensors and memory.
 func (t *tileSums) bind(r *run) tileArgs {
 	a := t.args
-	a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
-	a.out, a.count, a.next, a.lists, a.spare = imageOf(&r.args[t.out]), r.at(t.lengths), r.at(t.next), r.at(t.lists[0]), r.at(t.lists[1])
+	a.sampler.bind(r, backwardInput, backwardGrid, backwardGradOutput)
+	a.out, a.count, a.next = imageOf(&r.args[t.out]), r.at(t.lengths), r.at(t.next)
+	a.lists, a.spare = r.at(t.lists[0]), r.at(t.lists[1])
 	a.links.heads, a.links.next, a.links.spots, a.heavy = r.at(t.heads), r.at(t.order), r.at(t.spots), r.at(t.heavy)
 	if t.second {
 		a.tangent = gridOf(&r.args[t.tangent])

@@ -9,6 +9,16 @@ type linearArgs struct {
 	packed, hasBias                         int32
 }
 
+// The places of quantized_linear's arguments.
+const (
+	linearX = iota
+	linearXScale
+	linearWeight
+	linearWeightScale
+	linearBias
+	linearY
+)
+
 const (
 	linearTile  = 64
 	linearChunk = 16     // codes that kernels with tensor cores copy at once
@@ -22,23 +32,24 @@ var linearShapes = []tileShape{
 }
 
 func buildQuantizedLinear(p *Problem, prog *Program) error {
-	prog.Compute, prog.Accumulator = p.Types[5].Compute(), tensor.I64
-	a := linearArgs{m: p.Shapes[0][0], k: p.Shapes[0][1], n: p.Shapes[2][0], hasBias: boolArg(p.Types[4] != tensor.None)}
-	k := prog.kernel("quantized_linear%s", typeNames(p.Types[5]))
+	dtype, x := p.Types[linearY], p.Shapes[linearX]
+	prog.Compute, prog.Accumulator = dtype.Compute(), tensor.I64
+	a := linearArgs{m: x[0], k: x[1], n: p.Shapes[linearWeight][0], hasBias: boolArg(p.Types[linearBias] != tensor.None)}
+	k := prog.kernel("quantized_linear%s", typeNames(dtype))
 	fast := -1
-	shape, tiles, ok := tilesOf(linearShapes, p.Types[5], 1, a.m, a.n)
+	shape, tiles, ok := tilesOf(linearShapes, dtype, 1, a.m, a.n)
 	if ok && a.k <= linearExact {
-		fast = prog.kernel("quantized_linear_%s_sm80%s", shape.name, typeNames(p.Types[5]))
+		fast = prog.kernel("quantized_linear_%s_sm80%s", shape.name, typeNames(dtype))
 	}
 	prog.run = func(r *run) {
 		if a.m == 0 || a.n == 0 {
 			return
 		}
 		a := a
-		for i, t := range []*tensorArg{&a.x, &a.xScale, &a.weight, &a.weightScale, &a.bias, &a.y} {
-			*t = tensorOf(&r.args[i])
-		}
-		x, weight := &r.args[0], &r.args[2]
+		a.x, a.xScale = r.tensor(linearX), r.tensor(linearXScale)
+		a.weight, a.weightScale = r.tensor(linearWeight), r.tensor(linearWeightScale)
+		a.bias, a.y = r.tensor(linearBias), r.tensor(linearY)
+		x, weight := &r.args[linearX], &r.args[linearWeight]
 		a.xPitch, a.weightPitch = x.Stride(0), weight.Stride(0)
 		a.packed = boolArg(atOnce(x, 4) && atOnce(weight, 4))
 		if fast >= 0 && r.functions[fast] != 0 && a.y.rank == 0 && atOnce(x, linearChunk) && atOnce(weight, linearChunk) {
@@ -62,6 +73,16 @@ var weightShapes = []tileShape{
 
 var weightTypes = []tensor.DType{tensor.F32, tensor.BF16}
 
+// The places of weight_only_linear's arguments.
+const (
+	weightX = iota
+	weightCodes
+	weightScale
+	weightZero
+	weightBias
+	weightY
+)
+
 const weightRun = 32 // codes that have the same parameters there
 
 type weightArgs struct {
@@ -75,28 +96,29 @@ type weightArgs struct {
 }
 
 func buildWeightOnlyLinear(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
+	dtype, codes, weight := p.Types[weightX], p.Types[weightCodes], p.Shapes[weightCodes]
+	prog.Compute = dtype.Compute()
 	prog.Accumulator = prog.Compute
-	a := weightArgs{n: p.Shapes[1][0], k: p.Shapes[1][1], group: p.Int("group_size"), hasBias: boolArg(p.Types[4] != tensor.None)}
-	a.learned = boolArg(p.Types[3].IsFloat())
-	lo, hi := p.Types[1].WholeRange()
+	a := weightArgs{n: weight[0], k: weight[1], group: p.Int("group_size"), hasBias: boolArg(p.Types[weightBias] != tensor.None)}
+	a.learned = boolArg(p.Types[weightZero].IsFloat())
+	lo, hi := codes.WholeRange()
 	a.lo, a.hi = float64(lo), float64(hi)
 	a.groups = ceilDiv(a.k, a.group)
-	m := p.Shapes[0][0]
+	m := p.Shapes[weightX][0]
 	var partial int64
 	a.stripe, partial = prog.stripeOf(m*a.n, a.k, 1, prog.Compute)
-	k := prog.suffixed("weight_only_linear"+typeNames(p.Types[0]), stripeKernels, true, a.stripe.blocks > 1)
+	k := prog.suffixed("weight_only_linear"+typeNames(dtype), stripeKernels, true, a.stripe.blocks > 1)
 	fast := -1
-	shape, tiles, ok := tilesOf(weightShapes, p.Types[0], 1, m, a.n)
+	shape, tiles, ok := tilesOf(weightShapes, dtype, 1, m, a.n)
 	if ok && a.fits(p) {
 		a.group = min(a.group, a.k)
 		a.groupOf = ratioOf(a.group)
-		fast = prog.kernel("weight_%s%s", shape.name, typeNames(p.Types[0]))
+		fast = prog.kernel("weight_%s%s", shape.name, typeNames(dtype))
 	}
 	prog.run = func(r *run) {
 		a := a
-		a.x, a.weight, a.scale = tensorOf(&r.args[0]), codesOf(&r.args[1], p.Types[1]), tensorOf(&r.args[2])
-		a.zero, a.bias, a.y = tensorOf(&r.args[3]), tensorOf(&r.args[4]), tensorOf(&r.args[5])
+		a.x, a.weight, a.bias, a.y = r.tensor(weightX), codesOf(&r.args[weightCodes], codes), r.tensor(weightBias), r.tensor(weightY)
+		a.scale, a.zero = r.tensor(weightScale), r.tensor(weightZero)
 		if fast >= 0 && a.x.rank|a.weight.rank|a.scale.rank|a.zero.rank == 0 {
 			launchTiles(r, fast, k+1, tiles, &a.stripe, partial, &a)
 			return
@@ -108,7 +130,7 @@ func buildWeightOnlyLinear(p *Problem, prog *Program) error {
 
 // fits reports whether the kernels of weightShapes serve a problem, where tensors are compact.
 func (a *weightArgs) fits(p *Problem) bool {
-	scale, zero := p.Types[2], p.Types[3]
+	scale, zero := p.Types[weightScale], p.Types[weightZero]
 	return a.k > 0 && a.k < 1<<30 && a.k%8 == 0 && (a.group%weightRun == 0 || a.group >= a.k) &&
 		scale.Size() <= 4 && (zero == tensor.None || zero.Size() <= 4)
 }

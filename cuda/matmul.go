@@ -31,6 +31,14 @@ type matmulArgs struct {
 	otherAcross, _        int32
 }
 
+// The places of matmul's arguments.
+const (
+	matmulInput = iota
+	matmulOther
+	matmulBias
+	matmulY
+)
+
 const (
 	matmulTile = 64
 	matmulWide = 128 // rows and columns of a tile, where that makes manyTiles
@@ -46,10 +54,13 @@ var matmulShapes = []tileShape{
 var matmulTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16}
 
 func buildMatmul(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
+	dtype, x, other := p.Types[matmulInput], p.Shapes[matmulInput], p.Shapes[matmulOther]
+	prog.Compute = dtype.Compute()
 	prog.Accumulator = prog.Compute
-	x, other := p.Shapes[0], p.Shapes[1]
-	a := matmulArgs{batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1], hasBias: boolArg(p.Types[2] != tensor.None)}
+	a := matmulArgs{
+		batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1],
+		hasBias: boolArg(p.Types[matmulBias] != tensor.None),
+	}
 	if len(x) == 3 {
 		a.batch = x[0]
 	}
@@ -58,23 +69,23 @@ func buildMatmul(p *Problem, prog *Program) error {
 	if min(a.m, a.n) > matmulTile && tiles(matmulWide) >= manyTiles {
 		name, count = "matmul_wide%s", tiles(matmulWide)
 	}
-	k := prog.kernel(name, typeNames(p.Types[0]))
+	k := prog.kernel(name, typeNames(dtype))
 	fast := -1
-	shape, fastTiles, ok := tilesOf(matmulShapes, p.Types[0], a.batch, a.m, a.n)
+	shape, fastTiles, ok := tilesOf(matmulShapes, dtype, a.batch, a.m, a.n)
 	if ok && (a.m <= shape.rows || shape.rows > fewRows) {
-		fast = prog.kernel("matmul_%s_sm80%s", shape.name, typeNames(p.Types[0]))
+		fast = prog.kernel("matmul_%s_sm80%s", shape.name, typeNames(dtype))
 	}
 	prog.run = func(r *run) {
 		if count == 0 {
 			return
 		}
 		a := a
-		a.input.data, a.input.batch, a.input.line, a.input.k = matricesOf(&r.args[0])
-		a.other.data, a.other.batch, a.other.k, a.other.line = matricesOf(&r.args[1])
+		a.input.data, a.input.batch, a.input.line, a.input.k = matricesOf(&r.args[matmulInput])
+		a.other.data, a.other.batch, a.other.k, a.other.line = matricesOf(&r.args[matmulOther])
 		a.input.lines, a.other.lines = a.m, a.n
-		a.bias = tensorOf(&r.args[2])
-		a.y, a.yBatch, a.yRow, a.yColumn = matricesOf(&r.args[3])
-		size := p.Types[0].Size()
+		a.bias = r.tensor(matmulBias)
+		a.y, a.yBatch, a.yRow, a.yColumn = matricesOf(&r.args[matmulY])
+		size := dtype.Size()
 		x, xAcross := a.input.atOnce(a.k, size)
 		other, otherAcross := a.other.atOnce(a.k, size)
 		a.inputAcross, a.otherAcross = boolArg(xAcross), boolArg(otherAcross)

@@ -32,11 +32,10 @@ func (q quantArgs) coded(p *Problem, code tensor.DType) quantArgs {
 	return q
 }
 
-// mapping is an op that maps every element on its own. in, x, scale, zero and
-// out are numbers of arguments; x is -1 where there is none.
+// mapping is an op that maps every element on its own.
 type mapping struct {
 	q                       quantArgs
-	in, x, scale, zero, out int
+	in, x, scale, zero, out int  // places of arguments; x is -1 where there is none
 	quick                   bool // the kernel has quick steps for types of 32 bits and less
 }
 
@@ -51,17 +50,17 @@ func (m mapping) build(p *Problem, prog *Program, kernel int) {
 			return
 		}
 		a := mapArgs{q: m.q}
-		a.q.scale, a.q.zero = tensorOf(&r.args[m.scale]), tensorOf(&r.args[m.zero])
-		a.in, a.out = tensorOf(&r.args[m.in]), tensorOf(&r.args[m.out])
+		a.q.scale, a.q.zero = r.tensor(m.scale), r.tensor(m.zero)
+		a.in, a.out = r.tensor(m.in), r.tensor(m.out)
 		if m.x >= 0 {
-			a.x = tensorOf(&r.args[m.x])
+			a.x = r.tensor(m.x)
 		}
 		a.tiles = a.q.tiles(size, quick, &a.in, &a.x, &a.out)
 		launch(r, kernel, a.tiles.threads(a.q.n-a.tiles.packs*a.tiles.size), &a)
 	})
 }
 
-// buildPacked maps between floats and packed codes, both arguments.
+// buildPacked maps between floats and packed codes, given their places.
 func (m mapping) buildPacked(p *Problem, prog *Program, codes, floats int, kernel string) {
 	k := prog.kernel("%s%s", kernel, typeNames(p.Types[floats]))
 	shape := p.Shapes[floats]
@@ -71,8 +70,8 @@ func (m mapping) buildPacked(p *Problem, prog *Program, codes, floats int, kerne
 			return
 		}
 		a := packedArgs{q: m.q, columns: columns, rows: m.q.n / columns}
-		a.q.scale, a.q.zero = tensorOf(&r.args[m.scale]), tensorOf(&r.args[m.zero])
-		a.codes, a.x = codesOf(&r.args[codes], p.Types[codes]), tensorOf(&r.args[floats])
+		a.q.scale, a.q.zero = r.tensor(m.scale), r.tensor(m.zero)
+		a.codes, a.x = codesOf(&r.args[codes], p.Types[codes]), r.tensor(floats)
 		if columns%2 == 0 { // else rows do not follow one another
 			a.tiles = a.q.tiles(size, p.Types[floats] != tensor.F64, &a.codes, &a.x)
 		}
@@ -97,8 +96,10 @@ func (prog *Program) then(step func(r *run)) {
 }
 
 func buildQuantize(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
-	quantize(p, prog, mapping{q: grouped(p).coded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true})
+	m := mapping{in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true}
+	m.q = grouped(p).coded(p, p.Types[m.out])
+	prog.Compute = p.Types[m.in].Compute()
+	quantize(p, prog, m)
 	return nil
 }
 
@@ -112,28 +113,29 @@ func quantize(p *Problem, prog *Program, m mapping) {
 }
 
 func buildQuantizeBackward(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[1].Compute()
 	m := mapping{q: grouped(p).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4}
-	m.build(p, prog, prog.kernel("quantize_backward%s", typeNames(p.Types[:2]...)))
+	prog.Compute = p.Types[m.x].Compute()
+	m.build(p, prog, prog.kernel("quantize_backward%s", typeNames(p.Types[m.in], p.Types[m.x])))
 	return nil
 }
 
 func buildDequantize(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[3].Compute()
-	codes := p.Types[0]
-	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: codes.Size() <= 2 && (codes.IsInt() || codes.IsFloat8())}
-	if p.Types[0].Packed() {
-		m.buildPacked(p, prog, 0, 3, "dequantize_packed")
+	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3}
+	codes, y := p.Types[m.in], p.Types[m.out]
+	m.quick = codes.Size() <= 2 && (codes.IsInt() || codes.IsFloat8())
+	prog.Compute = y.Compute()
+	if codes.Packed() {
+		m.buildPacked(p, prog, m.in, m.out, "dequantize_packed")
 	} else {
-		m.build(p, prog, prog.kernel("dequantize%s", typeNames(p.Types[0], p.Types[3])))
+		m.build(p, prog, prog.kernel("dequantize%s", typeNames(codes, y)))
 	}
 	return nil
 }
 
 func buildFakeQuantize(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
 	m := mapping{q: grouped(p).coded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true}
-	m.build(p, prog, prog.kernel("fake_quantize%s", typeNames(p.Types[0])))
+	prog.Compute = p.Types[m.in].Compute()
+	m.build(p, prog, prog.kernel("fake_quantize%s", typeNames(p.Types[m.in])))
 	return nil
 }
 

@@ -2,11 +2,10 @@ package cuda
 
 import "github.com/isobit-ml/isobit/tensor"
 
-// summing is an op that reduces every group. The fields are numbers of
-// arguments, -1 where there is none.
+// summing is an op that reduces every group.
 type summing struct {
 	q                              quantArgs
-	dy, x, scale, zero, dx, ds, dz int
+	dy, x, scale, zero, dx, ds, dz int // places of arguments, -1 where there is none
 	factor                         float64
 	symmetric                      bool
 	codes                          bool  // x has codes, of any type
@@ -115,30 +114,32 @@ func (s *summed) launch(r *run, a *quantSumArgs) {
 	}
 }
 
-// backward builds an op for the input's gradient and the parameters', or for
-// the input's alone. The arguments are in the same places in both ops.
-func backward(p *Problem, prog *Program, q quantArgs, x int, name string, factor float64) {
-	types := typeNames(p.Types[0])
-	if p.Types[5] == tensor.None && p.Types[6] == tensor.None {
-		mapping{q: q, in: 0, x: x, scale: 2, zero: 3, out: 4}.build(p, prog, prog.kernel("%s_backward%s", name, types))
-		return
+// backward builds an op for the input's gradient and the parameters', or for the input's alone,
+// which no codes decide. The arguments are in the same places in both ops.
+func backward(p *Problem, prog *Program, q quantArgs, name string, factor float64) error {
+	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize", column: 2}
+	input := mapping{q: q, in: s.dy, x: s.x, scale: s.scale, zero: s.zero, out: s.dx}
+	dy := p.Types[s.dy]
+	prog.Compute = p.Types[s.x].Compute()
+	if s.codes {
+		input.x, prog.Compute = -1, dy.Compute()
+	}
+	if p.Types[s.ds] == tensor.None && p.Types[s.dz] == tensor.None {
+		input.build(p, prog, prog.kernel("%s_backward%s", name, typeNames(dy)))
+		return nil
 	}
 	prog.Accumulator = prog.Compute
-	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize", column: 2}
-	if s.row = packSize(p.Types[0]); !s.codes {
+	if s.row = packSize(dy); !s.codes {
 		s.row = max(2, s.row/2)
 	}
-	s.build(p, prog, p.Shapes[0], name+"_sums"+types, sumKernels)
+	s.build(p, prog, p.Shapes[s.dy], name+"_sums"+typeNames(dy), sumKernels)
+	return nil
 }
 
 func buildFakeQuantizeBackward(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[1].Compute()
-	backward(p, prog, grouped(p).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
-	return nil
+	return backward(p, prog, grouped(p).rounded(p, tensor.None), "fake_quantize", p.Float("grad_factor"))
 }
 
 func buildDequantizeBackward(p *Problem, prog *Program) error {
-	prog.Compute = p.Types[0].Compute()
-	backward(p, prog, grouped(p), -1, "dequantize", 1)
-	return nil
+	return backward(p, prog, grouped(p), "dequantize", 1)
 }

@@ -232,7 +232,8 @@ typedef struct isobit_preference {
                         * where the workspace has a part for each thread (matmul, the input's gradients
                         * of grid_sample) the smaller of that and of its answer when the plan was made */
   int32_t mark_names; /* 0 or 1; 1: errors of this plan, and of making it, have a byte 1 before and after the name of
-                       * an op, an argument, an attribute or a type, for callers with names of their own */
+                       * an op, an argument, an attribute, a type or a truth value, for callers with names of
+                       * their own */
 } isobit_preference;
 
 /* The library's version, such as "0.1.0". Never NULL; works in a forked child too. */

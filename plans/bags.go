@@ -51,7 +51,7 @@ func inferBags(p *Problem, table, factors, of string) (count int64, err error) {
 	case !p.has("offsets") && len(index) != 2:
 		return 0, p.errorf("indices", "has shape %s; want [B, L], or [N] and %s", tensor.ShapeText(index), named("offsets"))
 	case !p.has("offsets") && last:
-		return 0, p.errorf("include_last_offset", "is true; want false without %s", named("offsets"))
+		return 0, p.errorf("include_last_offset", "is %v; want %v without %s", true, false, named("offsets"))
 	case !p.has("offsets"):
 		count = index[0]
 	case len(index) != 1:

@@ -136,11 +136,11 @@ func checkChosen(p *Problem) error {
 	qmax := p.int("qmax")
 	switch symmetric := p.bool("symmetric"); {
 	case !symmetric && !p.has("zero_point"):
-		return p.errorf("zero_point", "is none, but %s=false chooses one", named("symmetric"))
+		return p.errorf("zero_point", "is none, but %s=%v chooses one", named("symmetric"), false)
 	case symmetric && qmax <= 0:
-		return p.errorf("qmax", "is %d; want at least 1 with %s=true: scales are max|x| / %s", qmax, named("symmetric"), named("qmax"))
+		return p.errorf("qmax", "is %d; want at least 1 with %s=%v: scales are max|x| / %s", qmax, named("symmetric"), true, named("qmax"))
 	case !symmetric && p.int("qmin") == qmax:
-		return p.errorf("qmax", "is %d, and so is %s; want more with %s=false: scales are a range divided by their difference", qmax, named("qmin"), named("symmetric"))
+		return p.errorf("qmax", "is %d, and so is %s; want more with %s=%v: scales are a range divided by their difference", qmax, named("qmin"), named("symmetric"), false)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 	c.hasCopies = true
 	m.reserve(l.count(), size)
 	if rows := cpu.Allowed(); m.copier.size != size || m.rows != rows {
-		m.copier, m.rows = newCopier(v.DType, false), rows
+		m.copier, m.rows = newCopier(v.DType, copyInputs), rows
 	}
 	c.compacting = m
 	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)

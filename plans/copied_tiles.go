@@ -19,7 +19,7 @@ func (f *groupedPlan) runCopiedTile(c *call, w *worker, kernel cpu.Elementwise, 
 	most := max(1, copySize/(columns*t.copies)) * t.copies
 	for row := int64(0); row < rows; row += most {
 		n := min(most, rows-row)
-		f.copyRows(c, w, start+row*t.cycle, columns, n, false)
+		f.copyRows(c, w, start+row*t.cycle, columns, n, copyInputs)
 		*a = first
 		f.forward(a, row, step)
 		for i, k := range copiedOperands {
@@ -28,7 +28,7 @@ func (f *groupedPlan) runCopiedTile(c *call, w *worker, kernel cpu.Elementwise, 
 			}
 		}
 		f.runRows(t, a, kernel, columns, n, step)
-		f.copyRows(c, w, start+row*t.cycle, columns, n, true)
+		f.copyRows(c, w, start+row*t.cycle, columns, n, copyOutput)
 	}
 }
 

@@ -52,6 +52,9 @@ type copier struct {
 	strided   cpu.StridedCopy
 }
 
+// What a pass over the operands copies: inputs to our memory, or the output back from there.
+const copyInputs, copyOutput = false, true
+
 func newCopier(d tensor.DType, back bool) copier {
 	t := cpu.Types{In: cpu.InTypes{d}}
 	return copier{d.Size(), back, pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
@@ -202,7 +205,7 @@ func copiedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 }
 
 func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
-	f.copyPiece(c, w, begin, n, 0, false)
+	f.copyPiece(c, w, begin, n, 0, copyInputs)
 	a, cur, l, done := f.arm(w), &w.cursors[ofElements], &c.dense, int64(0)
 	a.Stream = a.Stream && c.sources[len(copiedOperands)-1].dims == 0
 	l.walk(cur, begin, begin+n, kernelOperands, func(m int64) {
@@ -216,7 +219,7 @@ func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin
 		kernel(int(m), a)
 		done += m
 	})
-	f.copyPiece(c, w, begin, n, 0, true)
+	f.copyPiece(c, w, begin, n, 0, copyOutput)
 }
 
 // copyPiece copies n elements from a number on, to a worker's memory from the element at on or, of outputs, back from there.

@@ -16,11 +16,11 @@ const (
 // embeddingBagBackward sums, for every row of weight, the gradients of the
 // bags whose indices named it, in Chunk order over the positions.
 //
-// Workspace: the first contribution of each row in a list (where few rows are
-// named, of those), and the list of contributions ordered by row, the number of the bag of each; with weights
-// the list of theirs, with mode=max their ranks in the bags, and that of each element
-// that was chosen; with mode=mean grad_output divided by the sizes of the bags,
-// in the compute type. With mode=max and long bags it is that of embedding_bag_chosen.go.
+// Workspace: the first contribution of each row in a list (where few rows are named, of those), and
+// the list of contributions ordered by row, the number of the bag of each; with weights the list of
+// theirs, with mode=max their ranks in the bags, and that of each element that was chosen; with
+// mode=mean grad_output divided by the sizes of the bags, in the compute type. With mode=max and
+// long bags it is that of embedding_bag_chosen.go.
 var embeddingBagBackward = op{
 	name: "embedding_bag_backward", category: Embedding,
 	doc: "Sums, for each row of the table, the gradients of the bags whose indices named it.",
@@ -62,7 +62,7 @@ func inferEmbeddingBagBackward(p *Problem) error {
 	case isMax && !p.has("chosen"):
 		return p.errorf("chosen", "is none; want %s with %s=max", tensor.I64, named("mode"))
 	case isMax && p.bool("scale_grad_by_freq"):
-		return p.errorf("scale_grad_by_freq", "is true; want false with %s=max", named("mode"))
+		return p.errorf("scale_grad_by_freq", "is %v; want %v with %s=max", true, false, named("mode"))
 	case isMax:
 		p.setShape("chosen", dy)
 	}
@@ -197,8 +197,9 @@ func (e *bagBackward) meansJob(c *call, w *worker, number int64) {
 	}
 }
 
-// sortByRow lists the contributions by the row that their index names, in
-// order of position within a row: those of the row numbered r are order[start[r]:start[r+1]].
+// sortByRow lists the contributions by the row that their index names, in order
+// of position within a row: those of the row numbered r are
+// order[start[r]:start[r+1]].
 func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	var list [cpu.Block]int64
 	b.countRows(sums, b.last())

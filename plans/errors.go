@@ -95,10 +95,12 @@ const nameMark = "\x00"
 // named marks a name within a message.
 func named(name string) string { return nameMark + name + nameMark }
 
-// errorf makes an Error; types among a are names, and so is what named marked.
+// errorf makes an Error; types and truth values among a are names, and so is what named marked.
 func errorf(kind Kind, op, arg, format string, a ...any) *Error {
 	for i := range a {
 		switch v := a[i].(type) {
+		case bool:
+			a[i] = named(strconv.FormatBool(v))
 		case tensor.DType:
 			a[i] = named(v.String())
 		case *tensor.View:

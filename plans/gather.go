@@ -42,6 +42,9 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 // whole turns of its lanes.
 func (c *call) gatherSize() int64 { return copySize / c.groupsPerTile / cpu.Lanes * cpu.Lanes }
 
+// gathered is the members [at, at+n) of some groups, which follow the first one.
+type gathered struct{ first, groups, at, n int64 }
+
 // gatherJob makes the job of a reduction of one block of some groups, which it
 // finishes where they have but one.
 func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
@@ -51,12 +54,12 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		begin := block * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, c.members.count())
 		for at := begin; at < end; at += c.gatherSize() {
-			n := min(c.gatherSize(), end-at)
-			f.copyMembers(c, w, first, groups, at, n, false)
+			part := gathered{first, groups, at, min(c.gatherSize(), end-at)}
+			f.copyMembers(c, w, part, copyInputs)
 			a := f.armGathered(c, w, first, groups)
 			a.Runs.Keep = at > begin
-			kernel(int(n), at-begin, a)
-			f.copyMembers(c, w, first, groups, at, n, true)
+			kernel(int(part.n), at-begin, a)
+			f.copyMembers(c, w, part, copyOutput)
 		}
 		fold.end(c, w, first, block, groupResults(w, fold, int(groups)))
 	}
@@ -75,39 +78,39 @@ func (f *groupedPlan) armGathered(c *call, w *worker, first, groups int64) *cpu.
 	return a
 }
 
-// copyMembers copies the members [at, at+n) of some groups: inputs into the
-// worker's memory, or the output from there.
-func (f *groupedPlan) copyMembers(c *call, w *worker, first, groups, at, n int64, back bool) {
-	g, l, cur := &c.groups, &c.members, w.members(c, first)
+// copyMembers copies members: inputs into the worker's memory, or the output from there.
+func (f *groupedPlan) copyMembers(c *call, w *worker, part gathered, back bool) {
+	g, l, cur := &c.groups, &c.members, w.members(c, part.first)
 	for i, k := range copiedOperands {
 		if c.sources[i].dims == 0 || f.copier[i].back != back {
 			continue
 		}
 		size, step := f.size[k], g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
-		if groups > 1 && step == size && l.apart(k, size) && l.size[l.dims-1] > shortRow {
-			f.copier[i].sideBySide(l, cur, k, at, n, groups, own, pitch)
+		if part.groups > 1 && step == size && l.apart(k, size) && l.size[l.dims-1] > shortRow {
+			f.copier[i].sideBySide(l, cur, k, part, own, pitch)
 			continue
 		}
 		one := &w.cursors[ofCopies]
 		one.shift[0] = cur.shift[k]
-		for range groups {
-			f.copier[i].piece(&c.sources[i], one, at, n, own)
+		for range part.groups {
+			f.copier[i].piece(&c.sources[i], one, part.at, part.n, own)
 			one.shift[0] += step
 			own = unsafe.Add(own, pitch)
 		}
 	}
 }
 
-// sideBySide copies the members of groups that lie next to each other.
-func (p *copier) sideBySide(l *layout, cur *cursor, k int, at, n, groups int64, own unsafe.Pointer, pitch int64) {
+// sideBySide copies an operand's members of groups that lie next to each other; in our memory
+// there is a pitch between groups.
+func (p *copier) sideBySide(l *layout, cur *cursor, k int, part gathered, own unsafe.Pointer, pitch int64) {
 	step, done := l.stride[k][l.dims-1], int64(0)
-	l.walk(cur, at, at+n, kernelOperands, func(run int64) {
+	l.walk(cur, part.at, part.at+part.n, kernelOperands, func(run int64) {
 		mine := unsafe.Add(own, done*p.size)
 		if p.back {
-			p.transpose(cur.at[k], step, mine, pitch, groups, run)
+			p.transpose(cur.at[k], step, mine, pitch, part.groups, run)
 		} else {
-			p.transpose(mine, pitch, cur.at[k], step, run, groups)
+			p.transpose(mine, pitch, cur.at[k], step, run, part.groups)
 		}
 		done += run
 	})

@@ -7,31 +7,27 @@ import (
 
 // Small images of a batch: a job is a whole image (cpu/grid_framed.go).
 
-// framed reports whether a call's images are jobs of their own. The arguments
-// named by number are the image's input and its gradient, read and written in
-// runs along x; slopes and sums say whether the grid's gradient and the input's
-// are wanted.
-func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, slopes, sums bool, runs ...int) bool {
-	for _, i := range runs {
-		if v := &c.args[i]; v.Stride(len(v.Shape)-1) != 1 || v.DType != tensor.F32 {
-			return false
-		}
+// framed reports whether a call's images are jobs of their own, of which these gradients are
+// wanted. The argument that is shaped like the output is read, or written, in runs along x.
+func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, wanted cpu.GridGradients, output int) bool {
+	if v := &c.args[output]; v.Stride(len(v.Shape)-1) != 1 || v.DType != tensor.F32 {
+		return false
 	}
 	workers := int64(c.workers(s.blocks(), cost))
 	even := s.batch%workers == 0 || s.batch >= 4*workers
 	// To copy an image takes as long as what its positions gain when they are located, and with each channel.
 	pixels, worth := s.channels*s.pixels(), s.positions()*(s.channels+5)/2
-	if slopes {
+	if wanted.Grid {
 		worth = s.positions() * max(s.channels+4, 8)
 	}
-	return even && worth >= pixels && g.Takes(&s.Sampler, s.channels, slopes, sums, min(s.out[0], cpu.Block/2))
+	return even && worth >= pixels && g.Takes(&s.Sampler, s.channels, wanted, min(s.out[0], cpu.Block/2))
 }
 
 // eachFramed calls f for the blocks of an image in order. Each row of them
 // begins with a block that begin completes, the first one before open.
 func (s *sampler) eachFramed(w *worker, image int64, grid *tensor.View, begin, open, f func(b *gridBlock)) {
 	for row := range s.rowsPerImage() {
-		s.eachOfRow(w, image, row, 0, s.blocksPerRow(), grid, func(b *gridBlock) {
+		s.eachOfRow(w, s.wholeRow(image, row), grid, func(b *gridBlock) {
 			if begin(b); row == 0 {
 				open(b)
 			}

@@ -83,16 +83,24 @@ func (s *sampler) eachBlock(w *worker, number int64, grid *tensor.View, begin, f
 	column, row := tile%s.tilesPerRow()*s.wide, tile/s.tilesPerRow()*s.tall
 	last := min(column+s.wide, s.blocksPerRow())
 	for y := row; y < min(row+s.tall, s.rowsPerImage()); y++ {
-		s.eachOfRow(w, image, y, column, last, grid, begin, f)
+		s.eachOfRow(w, blockRow{image, y, column, last}, grid, begin, f)
 	}
 }
 
-// eachOfRow does so for a row's blocks from a first one to before a last one.
-func (s *sampler) eachOfRow(w *worker, image, row, first, last int64, grid *tensor.View, begin, f func(b *gridBlock)) {
+// blockRow is a row's blocks from a first column to before a last one.
+type blockRow struct{ image, row, first, last int64 }
+
+// wholeRow has all blocks of a row.
+func (s *sampler) wholeRow(image, row int64) blockRow {
+	return blockRow{image, row, 0, s.blocksPerRow()}
+}
+
+// eachOfRow is eachBlock for some blocks of a row.
+func (s *sampler) eachOfRow(w *worker, r blockRow, grid *tensor.View, begin, f func(b *gridBlock)) {
 	b := &w.ownArgs().grid
-	for column := first; column < last; column++ {
-		if column == first {
-			s.block(b, w, image, column, row, grid)
+	for column := r.first; column < r.last; column++ {
+		if column == r.first {
+			s.block(b, w, r, grid)
 			begin(b)
 		} else {
 			s.advance(b, column)
@@ -108,15 +116,15 @@ type gridBlock struct {
 	at    [3]int64 // x, y, z of the first position
 }
 
-// block prepares a block of the positions in the grid.
-func (s *sampler) block(b *gridBlock, w *worker, image, column, row int64, grid *tensor.View) {
+// block prepares the first block of a row of positions in the grid.
+func (s *sampler) block(b *gridBlock, w *worker, r blockRow, grid *tensor.View) {
 	b.GradOutput, b.Output = cpu.Rows{}, cpu.Rows{} // nothing that advance would move
-	b.image = image
-	b.at = [3]int64{column * s.span, row % s.out[1], row / s.out[1]}
+	b.image = r.image
+	b.at = [3]int64{r.first * s.span, r.row % s.out[1], r.row / s.out[1]}
 	b.N = int(min(s.span, s.out[0]-b.at[0]))
 	b.Begin(&s.Sampler, s.channels, &w.scratch)
 	if b.Joined = (cpu.Joined{}); s.images > 1 {
-		b.Joined.Images, b.Joined.Each = int(min(s.images, s.batch-image)), b.N
+		b.Joined.Images, b.Joined.Each = int(min(s.images, s.batch-r.image)), b.N
 		b.N *= b.Joined.Images
 	}
 	coords := s.gridRows(grid, b)

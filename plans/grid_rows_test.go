@@ -42,7 +42,8 @@ func withGaps(shape []int64, _ []bool) (strides []int64, first, n int64) {
 }
 
 // Images whose channels lie side by side give the definition's bits: blocks that are whole and not,
-// more channels than are summed at once, taps outside, outputs of either layout, or with gaps, of few positions, too.
+// more channels than are summed at once, taps outside, outputs of either layout, or with gaps, of
+// few positions, too.
 func TestGridSampleOfChannelsLast(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	r := rand.New(rand.NewPCG(1, 2))

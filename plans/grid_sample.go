@@ -97,7 +97,7 @@ func (g *gridSamples) choose(c *call) (way int) {
 	c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
 	switch {
 	case c.readsRows(sampleInput, cpu.SamplesRows):
-	case c.framed(g.framed, &c.sampler, g.cost, false, false, sampleOutput):
+	case c.framed(g.framed, &c.sampler, g.cost, cpu.GridGradients{}, sampleOutput):
 		return byImages
 	default:
 		c.sampler.joinImages(c, sampleInput, sampleGrid, g.cost)

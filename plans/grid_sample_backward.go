@@ -117,7 +117,7 @@ func (g *gridGradients) runGrid(c *call, dims, scattering int) (both bool) {
 	}
 	byRows := c.readsRows(backwardInput, cpu.SlopesRows)
 	switch {
-	case !byRows && c.framed(g.framed, s, g.cost, true, g.together, backwardGradOutput):
+	case !byRows && c.framed(g.framed, s, g.cost, cpu.GridGradients{Grid: true, Input: g.together}, backwardGradOutput):
 		c.parallel(g.batch, g.cost, g.small)
 		return g.together
 	case g.scatter.both != nil && g.positions() >= cpu.Block:

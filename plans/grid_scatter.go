@@ -111,7 +111,7 @@ func (g *imageScatter[C]) scatter(c *call, w *worker, number int64, add func(*cp
 		rows = 0
 	}
 	for row := range rows {
-		s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
+		s.eachOfRow(w, s.wholeRow(image, row), &c.args[backwardGrid], func(b *gridBlock) {
 			b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
 			b.GradOutput.P = b.GradOutput.Row(first, 0).P
 			if g.tangent >= 0 {
@@ -127,7 +127,7 @@ func (g *imageScatter[C]) scatter(c *call, w *worker, number int64, add func(*cp
 // few computes the gradients of the images that a block has all positions of.
 func (g *imageScatter[C]) few(c *call, w *worker, number int64) {
 	s := &c.sampler
-	s.eachOfRow(w, number*s.images, 0, 0, 1, &c.args[backwardGrid], func(b *gridBlock) {
+	s.eachOfRow(w, blockRow{image: number * s.images, last: 1}, &c.args[backwardGrid], func(b *gridBlock) {
 		b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[g.out], b)
 		s.join(b, &c.args[g.out], &c.args[backwardGradOutput], &c.args[g.out])
 	}, func(b *gridBlock) { g.kernel.Few(&b.GridBlock) })

@@ -239,7 +239,10 @@ func typeList(types []tensor.DType) string {
 func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
 	o := pl.problem.op
 	everywhere := o.machineDependent == nil || !o.machineDependent(&pl.problem)
-	return PrecisionGuarantee{pl.compute, pl.accumulator, true, true, everywhere}
+	return PrecisionGuarantee{
+		Math: pl.compute, Accumulator: pl.accumulator,
+		Deterministic: true, BitStable: true, SameEverywhere: everywhere,
+	}
 }
 
 // threads returns how many threads a run has now.

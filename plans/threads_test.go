@@ -189,8 +189,9 @@ func TestPanicInAJobReachesTheCaller(t *testing.T) {
 	}
 }
 
-// A limit of the workspace lowers the number of threads, where each has a part of it. One byte less than
-// all need took matmul to the definition, and was an error of grid_sample_backward, whose definition needs as much.
+// A limit of the workspace lowers the number of threads, where each has a part of it. One byte less
+// than all need took matmul to the definition, and was an error of grid_sample_backward, whose
+// definition needs as much.
 func TestWorkspaceLimitLowersThreads(t *testing.T) {
 	for text, without := range map[string]bool{ // whether the definition needs none
 		"matmul input=f32[300,200] other=f32[200,300]":                                             true,

@@ -239,7 +239,7 @@ func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) 
 			}
 			s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: a.In[k].DType}
 			if !each {
-				tile.Add(a, number, s, 0, 1, 1, f.compute, &f.params)
+				tile.Add(a, number, cpu.ParamRuns{Of: s, Count: 1, Run: 1}, f.compute, &f.params)
 				break
 			}
 			before := (start + at) % t.run
@@ -248,7 +248,8 @@ func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) 
 				a.In[k] = s // where they are
 				break
 			}
-			tile.Add(a, number, s, int(at-before), int(count), int(t.run), f.compute, &f.params)
+			runs := cpu.ParamRuns{Of: s, At: int(at - before), Count: int(count), Run: int(t.run)}
+			tile.Add(a, number, runs, f.compute, &f.params)
 			at += count*t.run - before
 		}
 		if a.In[k].P == nil { // not where they are
@@ -269,11 +270,11 @@ func (f *groupedPlan) expandParams(w *worker, l *layout, cur *cursor, d int, n, 
 		if a.In[k] = s; number == 0 && run == 1 && s.DType == f.compute && s.Contiguous() {
 			continue // where they are
 		}
-		each, count, times := s.Stride != 0, 1, 1
+		runs, each := cpu.ParamRuns{Of: s, Count: 1, Run: 1}, s.Stride != 0
 		if each {
-			count, times = int(n), int(run)
+			runs.Count, runs.Run = int(n), int(run)
 		}
-		tile.Add(a, number, s, 0, count, times, f.compute, &f.params)
+		tile.Add(a, number, runs, f.compute, &f.params)
 		a.In[k] = tile.Span(number, each, f.compute)
 	}
 }

@@ -17,7 +17,7 @@ var checkZeroAttr = attr{
 // type has all differences.
 func checkUnchecked(p *Problem) error {
 	if !p.bool("check_zero_point") && p.DType("q") == tensor.I32 {
-		return p.errorf("check_zero_point", "is false; want true with %s codes", tensor.I32)
+		return p.errorf("check_zero_point", "is %v; want %v with %s codes", false, true, tensor.I32)
 	}
 	return nil
 }

@@ -18,24 +18,28 @@ type parameter struct {
 var i64 = &storage{name: "I64", size: 8}
 
 var parameters = []parameter{
-	{f32, false, true, loadWhole, func(k *kernel, from memory) reg.VecVirtual { return k.fetch("VMOVSS", from, k.c.XMM()) }},
-	{f16, true, true, loadF16, func(k *kernel, from memory) reg.VecVirtual {
+	{storage: f32, floats: true, vector: loadWhole, lane: func(k *kernel, from memory) reg.VecVirtual {
+		return k.fetch("VMOVSS", from, k.c.XMM())
+	}},
+	{storage: f16, scales: true, floats: true, vector: loadF16, lane: func(k *kernel, from memory) reg.VecVirtual {
 		v := k.wordLane("MOVWLZX", 0, from)
 		k.emit("VCVTPH2PS", v, v)
 		return v
 	}},
-	{bf16, true, true, loadBF16, func(k *kernel, from memory) reg.VecVirtual { return k.wordLane("MOVWLZX", 16, from) }},
-	{i32, false, false, i32.load, wholeLane("MOVL")},
-	{i64, false, false, nil, func(k *kernel, from memory) reg.VecVirtual {
+	{storage: bf16, scales: true, floats: true, vector: loadBF16, lane: func(k *kernel, from memory) reg.VecVirtual {
+		return k.wordLane("MOVWLZX", 16, from)
+	}},
+	{storage: i32, vector: i32.load, lane: wholeLane("MOVL")},
+	{storage: i64, lane: func(k *kernel, from memory) reg.VecVirtual {
 		v := k.c.XMM()
 		k.emit("VXORPS", v, v, v)
 		k.emit("VCVTSI2SSQ", from, v, v)
 		return v
 	}},
-	{s8, false, false, s8.load, wholeLane("MOVBLSX")},
-	{u8, false, false, u8.load, wholeLane("MOVBLZX")},
-	{s16, false, false, s16.load, wholeLane("MOVWLSX")},
-	{u16, false, false, u16.load, wholeLane("MOVWLZX")},
+	{storage: s8, vector: s8.load, lane: wholeLane("MOVBLSX")},
+	{storage: u8, vector: u8.load, lane: wholeLane("MOVBLZX")},
+	{storage: s16, vector: s16.load, lane: wholeLane("MOVWLSX")},
+	{storage: u16, vector: u16.load, lane: wholeLane("MOVWLZX")},
 }
 
 // wordLane loads a number, shifted left, into a lane.

@@ -130,3 +130,23 @@ func (k *kernel) foldFour(vectors [4]reg.VecVirtual) reg.VecVirtual {
 	c.VADDPS(odd, even, even)
 	return even
 }
+
+// pack stores the weights of a row of codes in packed rows.
+func (w weightReader) pack() {
+	to := w.newPackedRows(param(w.c, "to"), param(w.c, "apart"))
+	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
+	var even reg.VecVirtual
+	w.each(func(v int, weights reg.VecVirtual) {
+		switch {
+		case !w.packed():
+			store(v, weights)
+		case v%2 == 0:
+			even = weights
+		default:
+			low, high := w.interleave(even, weights)
+			store(v-1, low)
+			store(v, high)
+		}
+	}, to.rows, w.together()*w.isa.bytes)
+	endFunction(w.c)
+}

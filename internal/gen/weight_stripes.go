@@ -171,26 +171,6 @@ func (w weightReader) reorder(acc accumulators, change func(a, b reg.VecVirtual)
 	}
 }
 
-// pack stores weights.
-func (w weightReader) pack() {
-	to := w.newPackedRows(param(w.c, "to"), param(w.c, "apart"))
-	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
-	var even reg.VecVirtual
-	w.each(func(v int, weights reg.VecVirtual) {
-		switch {
-		case !w.packed():
-			store(v, weights)
-		case v%2 == 0:
-			even = weights
-		default:
-			low, high := w.interleave(even, weights)
-			store(v-1, low)
-			store(v, high)
-		}
-	}, to.rows, w.together()*w.isa.bytes)
-	endFunction(w.c)
-}
-
 // each makes the weights of all stripes; rows move on by bytes with each.
 func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, bytes int) {
 	const ahead = 32 // stripes: rows of codes are longer than what processors fetch by themselves

@@ -62,11 +62,6 @@ from .ops.qparams import (  # noqa: E402
     choose_qparams_per_tensor,
     choose_qparams_per_token,
     choose_qparams_per_token_asymmetric,
-    quantize_per_block_dynamic,
-    quantize_per_channel_dynamic,
-    quantize_per_channel_group_dynamic,
-    quantize_per_tensor_dynamic,
-    quantize_per_token_dynamic,
 )
 from .ops.quantize import (  # noqa: E402
     quantize_per_channel,
@@ -77,6 +72,13 @@ from .ops.quantize import (  # noqa: E402
     quantize_per_tensor_backward,
     quantize_per_token,
     quantize_per_token_backward,
+)
+from .ops.quantize_dynamic import (  # noqa: E402
+    quantize_per_block_dynamic,
+    quantize_per_channel_dynamic,
+    quantize_per_channel_group_dynamic,
+    quantize_per_tensor_dynamic,
+    quantize_per_token_dynamic,
 )
 from .ops.quantized_linear import quantized_linear, quantized_linear_codes  # noqa: E402
 from .ops.weight_only_embedding_bag import weight_only_embedding_bag  # noqa: E402

@@ -22,6 +22,7 @@ def function_named(op: str, **methods: Any) -> type[torch.autograd.Function]:
 
 
 def elsewhere(*args: Any) -> Any:
+    """What a direct call does where it cannot be one: see Elsewhere."""
     raise Elsewhere
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MAX_DIMS = 8  # of a tensor, and items of a list: as in _C.h
 KNOWN = {d[0] for d in DTYPES}
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-# What plans call torch's dtypes.
-NAMES = {name: str(dtype) for dtype, _, _, name in DTYPES}
+# What plans call torch's dtypes and truth values.
+NAMES = {**{name: str(dtype) for dtype, _, _, name in DTYPES}, "true": "True", "false": "False"}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
 
 

@@ -152,13 +152,14 @@ class _Gradient(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(rule: _Rule, ctx: Any, saved: int, *tensors: Any) -> tuple[torch.Tensor, ...]:
-        outputs = rule.backward(Frame(ctx, tensors[:saved]), *tensors[saved:])
+    def forward(rule: _Rule, outer: Any, saved_count: int, *tensors: Any) -> tuple[torch.Tensor, ...]:
+        """outer: the context of the op whose gradient this is; tensors: what it saved, then upstream gradients."""
+        outputs = rule.backward(Frame(outer, tensors[:saved_count]), *tensors[saved_count:])
         return tuple(t for t in outputs if t is not None)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.rule, ctx.first, ctx.saved = inputs[:3]
+        ctx.rule, ctx.outer, ctx.saved_count = inputs[:3]
         ctx.set_materialize_grads(False)
         if ctx.rule.second is not None:
             ctx.save_for_backward(*inputs[3:])
@@ -168,7 +169,7 @@ class _Gradient(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         if ctx.rule.second is None:
             raise RuntimeError(ctx.rule.refusal)
-        saved, upstream = ctx.saved_tensors[: ctx.saved], ctx.saved_tensors[ctx.saved :]
+        saved, upstream = ctx.saved_tensors[: ctx.saved_count], ctx.saved_tensors[ctx.saved_count :]
         present = [g for g in grads if g is not None]
         if not present:
             return (None,) * (3 + len(ctx.saved_tensors))
@@ -187,12 +188,14 @@ class _Gradient(torch.autograd.Function):
         def third(frame: Any, tensors: Any, by_outputs: Any) -> Any:
             rest = iter(by_outputs)
             by_grads = rule.third(frame, tensors[:count], [next(rest) if there else None for there in is_output])
-            return *[None] * (ctx.saved + count), *(d for g, d in zip(grads, by_grads, strict=True) if g is not None)
+            return *[None] * (ctx.saved_count + count), *(
+                d for g, d in zip(grads, by_grads, strict=True) if g is not None
+            )
 
         if rule.third is not None and torch.is_grad_enabled():
             refused = [_Refused.apply(t, TWICE.format(rule.name)) for t in (*saved, *upstream)]
-            saved, upstream = tuple(refused[: ctx.saved]), refused[ctx.saved :]
-        frame = Frame(ctx.first, saved, tuple(ctx.needs_input_grad[3:]))
+            saved, upstream = tuple(refused[: ctx.saved_count]), refused[ctx.saved_count :]
+        frame = Frame(ctx.outer, saved, tuple(ctx.needs_input_grad[3:]))
         differentiated = once(rule.name, second, third if rule.third else None, refusal=TWICE)
         return None, None, None, *differentiated(frame, *upstream, *present)
 
@@ -203,8 +206,8 @@ class _Gradient(torch.autograd.Function):
             raise NotImplementedError(rule.refusal)
         if rule.third is None:
             no_forward_mode(f"isobit::{rule.name}'s gradient")()
-        saved, upstream = ctx.saved_tensors[: ctx.saved], ctx.saved_tensors[ctx.saved :]
-        return rule.third(Frame(ctx.first, saved), upstream, tangents[3:])
+        saved, upstream = ctx.saved_tensors[: ctx.saved_count], ctx.saved_tensors[ctx.saved_count :]
+        return rule.third(Frame(ctx.outer, saved), upstream, tangents[3:])
 
 
 @dataclass(frozen=True)

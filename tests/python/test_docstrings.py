@@ -14,7 +14,8 @@ EXAMPLES = {name: of.__doc__ for name, of in PUBLIC.items() if ">>>" in (of.__do
 def test_an_example(name):
     test = doctest.DocTestParser().get_doctest(EXAMPLES[name], {"isobit": isobit, "torch": torch}, name, None, 0)
     failures = []
-    doctest.DocTestRunner().run(test, out=failures.append)
+    runner = doctest.DocTestRunner(verbose=False)  # else it takes pytest's -v for its own, and writes what passes, too
+    runner.run(test, out=failures.append)
     assert not failures, "".join(failures)
 
 

@@ -36,12 +36,12 @@ BAD = {
     ),
     "no code above 0 to choose a symmetric scale for": (
         ValueError,
-        "choose_qparams_per_tensor: quant_max is 0; want at least 1 with symmetric=true: ",
+        "choose_qparams_per_tensor: quant_max is 0; want at least 1 with symmetric=True: ",
         lambda: isobit.choose_qparams_per_tensor(X, quant_max=0),
     ),
     "one code": (
         ValueError,
-        "quantize_per_token_dynamic: quant_max is 3, and so is quant_min; want more with symmetric=false",
+        "quantize_per_token_dynamic: quant_max is 3, and so is quant_min; want more with symmetric=False",
         lambda: isobit.quantize_per_token_dynamic(X, symmetric=False, quant_min=3, quant_max=3),
     ),
     "scales below 0": (

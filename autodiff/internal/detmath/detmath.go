@@ -3,9 +3,9 @@
 // package has assembly for some of them on some machines and leaves the rest
 // to the compiler, which may fuse.
 //
-// Functions of float64 are within 3 ulps, Sin and Cos within 1, Gelu within 6, Pow within 32. The float32 functions compute
-// in float64 and round once, so nearly every result is the correctly rounded
-// one.
+// Functions of float64 are within 3 ulps, Sin and Cos within 1, Gelu within 6, Pow within 32. The
+// float32 functions compute in float64 and round once, so nearly every result is the correctly
+// rounded one.
 //
 // Every product that feeds a sum is converted explicitly, which keeps the
 // compiler from fusing the two.

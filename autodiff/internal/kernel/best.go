@@ -1,7 +1,7 @@
 package kernel
 
-// Best writes the largest element along an axis, or the
-// smallest, and its position: the first of equals, the first NaN before all.
+// Best writes the largest element along an axis, or the smallest, and its
+// position: the first of equals, the first NaN before all.
 func Best[T Number](t Threads, z []T, at []int64, x []T, a Axis, smallest bool) {
 	t.For(a.sequences(), 2*a.N, 1, func(lo, hi int) {
 		var memory [bestBlock / 2]T

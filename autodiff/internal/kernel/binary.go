@@ -10,14 +10,14 @@ type Binary[T, R any] struct {
 	fast func(z []R, x, y []T) int
 }
 
-// Run applies the operation with broadcasting.
-func (b *Binary[T, R]) Run(t Threads, z []R, x, y []T, shape, xs, ys []int64) {
-	if len(z) == 0 {
+// Run applies the operation, broadcasting x and y to z.
+func (b *Binary[T, R]) Run(t Threads, z Array[R], x, y Array[T]) {
+	if len(z.Data) == 0 {
 		return
 	}
-	l := NewLoop(shape, xs, ys)
+	l := NewLoop(z.Shape, x.Shape, y.Shape)
 	l.Do(t, 1, func(o, n int, in [3]int) {
-		z, x, y := z[o:o+n], x[in[0]:], y[in[1]:]
+		z, x, y := z.Data[o:o+n], x.Data[in[0]:], y.Data[in[1]:]
 		if b.fast != nil && l.Step[0]+l.Step[1] > 0 {
 			done := b.fast(z, x[:1+l.Step[0]*(n-1)], y[:1+l.Step[1]*(n-1)])
 			z, x, y, n = z[done:], x[l.Step[0]*done:], y[l.Step[1]*done:], n-done
@@ -180,15 +180,15 @@ func Of[T, R any](f func(x, y T) R) Binary[T, R] {
 	}
 }
 
-// Where writes x where c is not 0, else y, with broadcasting.
-func Where[T Bits](t Threads, z []T, c []uint8, x, y []T, shape, cs, xs, ys []int64) {
-	if len(z) == 0 {
+// Where writes x where c is not 0, else y, broadcasting all three to z.
+func Where[T Bits](t Threads, z Array[T], c Array[uint8], x, y Array[T]) {
+	if len(z.Data) == 0 {
 		return
 	}
-	l := NewLoop(shape, cs, xs, ys)
+	l := NewLoop(z.Shape, c.Shape, x.Shape, y.Shape)
 	sc, sx, sy := l.Step[0], l.Step[1], l.Step[2]
 	l.Do(t, 1, func(o, n int, in [3]int) {
-		z, c, x, y := z[o:o+n], c[in[0]:], x[in[1]:], y[in[2]:]
+		z, c, x, y := z.Data[o:o+n], c.Data[in[0]:], x.Data[in[1]:], y.Data[in[2]:]
 		switch {
 		case sc == 1 && sx == 0 && sy == 1:
 			fillWhere(z, c, x[0], y)
@@ -231,18 +231,18 @@ func fillWhere[T Bits](z []T, c []uint8, x T, y []T) {
 }
 
 // Expand copies x to a larger shape.
-func Expand[T Bits](t Threads, z, x []T, shape, xs []int64) {
-	if len(z) == 0 {
+func Expand[T Bits](t Threads, z, x Array[T]) {
+	if len(z.Data) == 0 {
 		return
 	}
-	l := NewLoop(shape, xs)
+	l := NewLoop(z.Shape, x.Shape)
 	l.Do(t, 1, func(o, n int, in [3]int) {
-		z := z[o : o+n]
+		z, x := z.Data[o:o+n], x.Data[in[0]:]
 		if l.Step[0] == 1 {
-			copy(z, x[in[0]:in[0]+n])
+			copy(z, x[:n])
 			return
 		}
-		repeat(z, x[in[0]])
+		repeat(z, x[0])
 	})
 }
 

@@ -20,6 +20,9 @@ func TestComparisons(t *testing.T) {
 	t.Run("i64", func(t *testing.T) { testComparisons[int64](t, 0, 1, -1, math.MaxInt64, math.MinInt64, 1<<32) })
 }
 
+// lined is an array of one dimension.
+func lined[T any](x []T) Array[T] { return Array[T]{x, []int64{int64(len(x))}} }
+
 func testComparisons[T Number](t *testing.T, values ...T) {
 	defer cpu.Limit(cpu.Best())
 	for name, c := range map[string]struct {
@@ -43,7 +46,7 @@ func testComparisons[T Number](t *testing.T, values ...T) {
 					cpu.Limit(isa)
 					z := make([]uint8, n+2)
 					z[0], z[n+1] = 7, 7
-					c.loop.Run(1, z[1:n+1], x[:numbers[0]], y[:numbers[1]], []int64{int64(n)}, []int64{int64(numbers[0])}, []int64{int64(numbers[1])})
+					c.loop.Run(1, lined(z[1:n+1]), lined(x[:numbers[0]]), lined(y[:numbers[1]]))
 					require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
 					for j, got := range z[1 : n+1] {
 						a, b := x[j%numbers[0]], y[j%numbers[1]]
@@ -77,7 +80,7 @@ func TestLogic(t *testing.T) {
 				cpu.Limit([]cpu.ISA{cpu.AVX2, cpu.Best()}[i/3])
 				z := make([]uint8, n+2)
 				z[0], z[n+1] = 7, 7
-				c.loop.Run(1, z[1:n+1], x[:numbers[0]], y[:numbers[1]], []int64{int64(n)}, []int64{int64(numbers[0])}, []int64{int64(numbers[1])})
+				c.loop.Run(1, lined(z[1:n+1]), lined(x[:numbers[0]]), lined(y[:numbers[1]]))
 				require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
 				for j, got := range z[1 : n+1] {
 					if (got == 1) != c.holds(x[j%numbers[0]] == 1, y[j%numbers[1]] == 1) || got > 1 {

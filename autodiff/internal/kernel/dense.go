@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// Convolutions of f32 of several channels, or with strides, of framed planes: products whose right factor is the planes
-// themselves, in place of columns. Results are computed along whole lines of the frame, also those
-// between the end of a line and the next, which nobody wants.
+// Convolutions of f32 of several channels, or with strides, of framed planes: products whose right
+// factor is the planes themselves, in place of columns. Results are computed along whole lines of
+// the frame, also those between the end of a line and the next, which nobody wants.
 
 // convolvePanel is how many results are computed at a time, at most.
 const convolvePanel = 32

@@ -3,6 +3,12 @@ package kernel
 // MaxRank is the largest number of dimensions.
 const MaxRank = 8
 
+// Array is elements one after the other, and their shape.
+type Array[T any] struct {
+	Data  []T
+	Shape []int64
+}
+
 // Loop walks over the rows of an output and up to three inputs that are
 // broadcast to it: within a row, every input either advances with the output
 // (step 1) or stands still (step 0).

@@ -15,7 +15,7 @@ func fastVV[T Number](of arithmetic, z, x, y []T) int {
 	if len(z) == 0 {
 		return 0
 	}
-	return fastArithmetic(of, z, &x[0], &y[0], false, false)
+	return fastArithmetic(of, z, &x[0], &y[0], isRow, isRow)
 }
 
 // fastVS does so with a row and a number.
@@ -23,7 +23,7 @@ func fastVS[T Number](of arithmetic, z, x []T, y T) int {
 	if len(z) == 0 {
 		return 0
 	}
-	return fastArithmetic(of, z, &x[0], &y, false, true)
+	return fastArithmetic(of, z, &x[0], &y, isRow, isNumber)
 }
 
 // fastSV does so with a number and a row.
@@ -31,8 +31,11 @@ func fastSV[T Number](of arithmetic, z []T, x T, y []T) int {
 	if len(z) == 0 {
 		return 0
 	}
-	return fastArithmetic(of, z, &x, &y[0], true, false)
+	return fastArithmetic(of, z, &x, &y[0], isNumber, isRow)
 }
+
+// What an operand of an assembly loop is.
+const isRow, isNumber = false, true
 
 func fastArithmetic[T Number](of arithmetic, z []T, x, y *T, xNumber, yNumber bool) int {
 	size := int(unsafe.Sizeof(*x))

@@ -14,8 +14,8 @@ from torch.utils.hooks import BackwardHook
 from .._gradient import asked, no_forward_mode, once, rounded, wide_for, widest
 from .._load import PACKED
 from .._transforms import check_function, wants_derivative
+from ..ops._product import as_matrix, product, row_sums, weight_gradient
 from ..ops.linear import linear
-from ..ops.matmul import as_matrix, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer

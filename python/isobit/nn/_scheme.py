@@ -71,6 +71,17 @@ def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype,
     return stored, *((0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1))
 
 
+def stored_dtype(owner: str, low: int, high: int, dtype: Any) -> torch.dtype | None:
+    """The dtype that codes from low to high are stored in: that of the given one, or what holds them; None if none does."""
+    for candidate in (torch.int8, torch.uint8) if dtype is None else (dtype,):
+        stored, least, most = code_type(owner, candidate)
+        if least <= low and high <= most:
+            return stored
+    if dtype is None:
+        return None
+    raise ValueError(f"{owner}: quant_min and quant_max are {low} and {high}; {dtype} has {least} to {most}")
+
+
 @dataclass(frozen=True)
 class Scheme:
     """Codes of ``dtype`` in [quant_min, quant_max], and how a scale and a zero point are chosen for them.

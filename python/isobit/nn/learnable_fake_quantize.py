@@ -17,7 +17,7 @@ from ._buffers import assign, device_of, has_value, version_of, write
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping, check_shape
 from ._modules import is_exporting
-from ._scheme import Scheme, check_options, code_type, quotient
+from ._scheme import Scheme, check_options, quotient, stored_dtype
 
 _STARTS = ("lsq", "min_max")
 
@@ -89,7 +89,7 @@ class LearnableFakeQuantize(FakeQuantizer):
         centred = not learn_zero_point and quant_min < 0
         if start == "min_max" and not centred and not learn_zero_point:
             raise ValueError(f"{owner}: start='min_max' of unsigned codes wants learn_zero_point=True")
-        stored = _stored_dtype(quant_min, quant_max, dtype)
+        stored = stored_dtype(owner, quant_min, quant_max, dtype)
         self.scheme = Scheme(grouping, quant_min, quant_max, stored, centred, eps, rounding=rounding)
         self._check_given(learn_zero_point, qscheme, is_dynamic)
         self.channels = channels
@@ -291,16 +291,3 @@ def _warn_replicas(x: Tensor) -> None:
             "processes; show the model a batch before DistributedDataParallel wraps it",
             stacklevel=4,
         )
-
-
-def _stored_dtype(low: int, high: int, dtype: Any) -> torch.dtype | None:
-    """The dtype that codes from low to high are stored in; None where no type holds them."""
-    for candidate in (torch.int8, torch.uint8) if dtype is None else (dtype,):
-        stored, least, most = code_type("LearnableFakeQuantize", candidate)
-        if least <= low and high <= most:
-            return stored
-    if dtype is None:
-        return None
-    raise ValueError(
-        f"LearnableFakeQuantize: quant_min and quant_max are {low} and {high}; {dtype} has {least} to {most}"
-    )

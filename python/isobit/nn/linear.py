@@ -12,7 +12,7 @@ from .._gradient import widest
 from .._transforms import wants_derivative
 from ..ops.dequantize import dequantize_per_token
 from ..ops.linear import linear
-from ..ops.qparams import quantize_per_token_dynamic
+from ..ops.quantize_dynamic import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
 from ._buffers import FollowsData
 from ._linear import straight_through

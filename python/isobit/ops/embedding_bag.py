@@ -135,7 +135,7 @@ def _quick(
     lists = input if offsets is None else offsets
     if type(lists) is not Tensor or lists.is_nested or lists.dim() == 0 or not isinstance(mode, str):
         return NotImplemented
-    if mode == "max" and not (scale_grad_by_freq is sparse is False):
+    if mode == "max" and (scale_grad_by_freq is not False or sparse is not False):
         return NotImplemented
     bags, row, ends = lists.shape[0], -1, False
     if padding_idx is not None or include_last_offset is not False:

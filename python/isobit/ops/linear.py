@@ -10,7 +10,8 @@ from .._checks import check_dense, check_device, check_floats
 from .._gradient import widest
 from .._jagged import has_rows, of_values
 from .._out import copy_out
-from .matmul import are_plain, as_matrix, attempt, check_alike, direct_matrices, direct_rows, product
+from ._product import are_plain, as_matrix, attempt, direct_matrices, direct_rows, product
+from .matmul import check_alike
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Scales and zero points from the data: choose_qparams_*, and quantize_*_dynamic in the same pass."""
+"""Scales and zero points from the data: choose_qparams_*, and the ops of quantize_*_dynamic."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._checks import MAX_DIMS, check_dense, spell
-from .._load import DTYPES
 from .._op import Op
 from .._vmap import Dims, front, is_of_rank, register
+from ._code_range import RANGES, check_code_dtype, code_range
 from ._granularity import GRANULARITIES
 
 # Each granularity: the schema's text before quant_min, the attribute, the shape of the parameters.
@@ -69,34 +69,12 @@ def _vmap(op: Op, name: str) -> None:
 
 _OPS = {name: _define(name) for name in _GROUPINGS}
 
-# The ranges of codes; those of 4 bits have a dtype in newer versions of torch only.
-_RANGES = {
-    dtype: (-(1 << bits - 1), (1 << bits - 1) - 1) if code == 0 else (0, (1 << bits) - 1)
-    for dtype, code, bits, _ in DTYPES
-    if bits <= 16 and code <= 1
-}
 
-
-def _check_dtype(op: str, dtype: torch.dtype, known: Sequence[torch.dtype]) -> None:
-    wanted = f"one of {', '.join(map(str, known))}"
-    if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"{op}: dtype must be {wanted}, not {spell(dtype)}")
-    if dtype not in known:
-        raise ValueError(f"{op}: dtype is {dtype}; want {wanted}")
-
-
-def code_range(op: str, dtype: torch.dtype, low: int | None = None, high: int | None = None) -> tuple[int, int]:
-    """quant_min and quant_max where they are given, else those of dtype."""
-    _check_dtype(op, dtype, list(_RANGES))
-    least, most = _RANGES[dtype]
-    return least if low is None else low, most if high is None else high
-
-
-def _blocks(block_size: Any) -> Any:
+def block_list(block_size: Any) -> Any:
     return list(block_size) if isinstance(block_size, Sequence) else block_size
 
 
-def _checked(op: str, x: Any, *dtype_and_range: Any) -> tuple[int, int]:
+def checked_range(op: str, x: Any, *dtype_and_range: Any) -> tuple[int, int]:
     """The range of codes, for arguments of the right kinds."""
     if type(x) is not Tensor:  # of one that is, the op says what else is odd
         check_dense(op, input=x)
@@ -114,8 +92,8 @@ def _choose(
     eps: float,
 ) -> tuple[Tensor, Tensor]:
     """Scale and zero point for codes of a dtype, whose range bounds theirs."""
-    bounds = _checked(f"choose_qparams_{name}", x, dtype, low, high)
-    least, most = _RANGES[dtype]
+    bounds = checked_range(f"choose_qparams_{name}", x, dtype, low, high)
+    least, most = RANGES[dtype]
     if isinstance(low, int) and low < least:
         raise ValueError(f"choose_qparams_{name}: quant_min is {spell(low)}; {dtype} starts at {least}")
     if isinstance(high, int) and high > most:
@@ -204,7 +182,7 @@ def choose_qparams_per_block(
 ) -> tuple[Tensor, Tensor]:
     """As choose_qparams_per_tensor, of each block of ``block_size``: both are ``[ceil(d / b), ...]``, of the
     extents d of input and b of a block."""
-    return _choose("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max, eps)
+    return _choose("per_block", input, (block_list(block_size),), dtype, symmetric, quant_min, quant_max, eps)
 
 
 def choose_qparams_per_token(input: Tensor, dtype: torch.dtype, *, eps: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -213,7 +191,7 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype, *, eps: float = 
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps max|input| from
     falling below 1e-5, differentiates the scale, and answers float zero points."""
-    _check_dtype("choose_qparams_per_token", dtype, [d for d, (least, _) in _RANGES.items() if least])
+    check_code_dtype("choose_qparams_per_token", dtype, [d for d, (least, _) in RANGES.items() if least])
     return _choose("per_token", input, (), dtype, True, None, None, eps)
 
 
@@ -223,98 +201,10 @@ def choose_qparams_per_token_asymmetric(
     """Asymmetric parameters of each row of the last dimension, from its smallest and largest value
     (and 0, which is always a code). Shapes and dtypes as in choose_qparams_per_token;
     ``torch.ops.quantized_decomposed.choose_qparams_per_token_asymmetric`` answers float64 and int64."""
-    bounds = _checked("choose_qparams_per_token_asymmetric", input, dtype)
+    bounds = checked_range("choose_qparams_per_token_asymmetric", input, dtype)
     if is_dynamo_compiling():
         return choose("per_token", input, (), False, eps, *bounds)
     try:
         return choose("per_token", input, (), False, eps, *bounds)
     except (TypeError, ValueError) as error:  # which have the name of the op
         raise type(error)(str(error).replace("per_token", "per_token_asymmetric", 1)) from None
-
-
-def _dynamic(
-    name: str,
-    x: Tensor,
-    where: tuple[Any, ...],
-    dtype: torch.dtype,
-    symmetric: bool,
-    low: int | None,
-    high: int | None,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    bounds = _checked(f"quantize_{name}_dynamic", x, dtype, low, high)
-    return choose_and_quantize(name, x, *where, *bounds, dtype, symmetric, eps)
-
-
-def quantize_per_tensor_dynamic(
-    input: Tensor,
-    dtype: torch.dtype = torch.int8,
-    *,
-    symmetric: bool = True,
-    quant_min: int | None = None,
-    quant_max: int | None = None,
-    eps: float = 0.0,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """(codes, scale, zero_point), in one pass: what choose_qparams_per_tensor and
-    quantize_per_tensor answer: codes of dtype in input's shape. zero_point is None where symmetric."""
-    return _dynamic("per_tensor", input, (), dtype, symmetric, quant_min, quant_max, eps)
-
-
-def quantize_per_channel_dynamic(
-    input: Tensor,
-    axis: int,
-    dtype: torch.dtype = torch.int8,
-    *,
-    symmetric: bool = True,
-    quant_min: int | None = None,
-    quant_max: int | None = None,
-    eps: float = 0.0,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As quantize_per_tensor_dynamic, of each index along ``axis``."""
-    return _dynamic("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max, eps)
-
-
-def quantize_per_token_dynamic(
-    input: Tensor,
-    dtype: torch.dtype = torch.int8,
-    *,
-    symmetric: bool = True,
-    quant_min: int | None = None,
-    quant_max: int | None = None,
-    eps: float = 0.0,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As quantize_per_tensor_dynamic, of each row of the last dimension.
-
-    >>> codes, scale, _ = isobit.quantize_per_token_dynamic(torch.tensor([[1.0, -0.5], [0.0, 254.0]]))
-    >>> codes.tolist(), scale.shape
-    ([[127, -64], [0, 127]], torch.Size([2, 1]))
-    """
-    return _dynamic("per_token", input, (), dtype, symmetric, quant_min, quant_max, eps)
-
-
-def quantize_per_channel_group_dynamic(
-    input: Tensor,
-    group_size: int = 128,
-    dtype: torch.dtype = torch.int8,
-    *,
-    symmetric: bool = True,
-    quant_min: int | None = None,
-    quant_max: int | None = None,
-    eps: float = 0.0,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As quantize_per_tensor_dynamic, of each ``group_size`` elements along the last dimension."""
-    return _dynamic("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max, eps)
-
-
-def quantize_per_block_dynamic(
-    input: Tensor,
-    block_size: Sequence[int],
-    dtype: torch.dtype = torch.int8,
-    *,
-    symmetric: bool = True,
-    quant_min: int | None = None,
-    quant_max: int | None = None,
-    eps: float = 0.0,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As quantize_per_tensor_dynamic, of each block of ``block_size``."""
-    return _dynamic("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max, eps)

@@ -16,9 +16,9 @@ from .._op import Op
 from .._out import copy_out
 from .._transforms import check_function, is_traced, wants_derivative
 from .._vmap import Dims, front, register
+from ._product import KINDS, as_matrix, is_eager, product, row_sums, weight_gradient
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, is_eager, product, row_sums, weight_gradient
-from .qparams import quantize_per_token_dynamic
+from .quantize_dynamic import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
 # max|row| / 127, no quotient rounds beyond, and -128 is never used.

@@ -15,10 +15,10 @@ from .._jagged import is_jagged
 from .._op import Op
 from .._transforms import wants_derivative
 from .._vmap import register
+from ._code_range import code_range
 from .dequantize import weights
 from .embedding import padding_row
 from .embedding_bag import bags_of, embedding_bag, quick_bags, unnested
-from .qparams import code_range
 
 _NAME = "weight_only_embedding_bag"
 _OP = Op(

@@ -13,9 +13,9 @@ from .._gradient import asked, saved_values, saving, widest
 from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
+from ._code_range import code_range
+from ._product import KINDS, as_matrix, direct, product, row_sums
 from .dequantize import weights, weights_backward
-from .matmul import KINDS, as_matrix, direct, product, row_sums
-from .qparams import code_range
 from .quantized_linear import check_tensors
 
 _OP = Op(
