@@ -10,6 +10,7 @@ type backward struct {
 	e      *engine
 	root   *node
 	keep   bool    // leave the graph as it is
+	begun  bool    // something of the graph may have been freed
 	nodes  []*node // what the pass goes through, from the root down
 	leaves []*node
 	leaf   map[*node]int
@@ -51,15 +52,16 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 		b = &backward{leaf: map[*node]int{}}
 	}
 	b.e, b.root, b.keep, b.sc.Backend = e, x.node, o.keep, e.inner
+	defer b.release()
 	seed, err := b.seed(x, o)
 	if err == nil {
 		err = b.collect()
 	}
 	if err != nil {
 		b.reset()
-		e.passes.Put(b)
 		return nil, fmt.Errorf("autodiff: backward: %w", err)
 	}
+	b.begun = true
 	b.prepare()
 	b.grads[b.position(x.node)] = seed
 	g := &gradients{byID: map[uint64]int{}}
@@ -68,8 +70,20 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 		g = nil
 	}
 	b.finish()
-	e.passes.Put(b) // not after a panic: it may be half used
 	return g, err
+}
+
+// release has the next pass use b. One that a panic left, of the caller's own inner backend, is ended
+// first, as by an error, and not used again: it may be half used.
+func (b *backward) release() {
+	switch {
+	case b.root == nil: // it has ended
+		b.e.passes.Put(b)
+	case b.begun:
+		b.finish()
+	default:
+		b.reset()
+	}
 }
 
 // seed returns the gradient of the root with respect to itself.
@@ -255,7 +269,7 @@ func (e *engine) drop(n *node) {
 		return
 	}
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	n.val.Release()
 	n.val = nil
-	e.mu.Unlock()
 }

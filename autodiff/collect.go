@@ -90,7 +90,9 @@ func (b *backward) finish() {
 			}
 		}
 	}
+	defer b.clear()
 	b.e.mu.Lock()
+	defer b.e.mu.Unlock()
 	for _, n := range b.nodes {
 		n.by = nil
 		if b.keep {
@@ -114,8 +116,6 @@ func (b *backward) finish() {
 	if b.e.keep.limited() {
 		b.e.keep.sweep()
 	}
-	b.e.mu.Unlock()
-	b.clear()
 }
 
 // clear forgets the graph, but not the slices' memory.
@@ -127,5 +127,5 @@ func (b *backward) clear() {
 	clear(b.parts)
 	clear(b.vals)
 	clear(b.stack[:cap(b.stack)])
-	b.nodes, b.leaves, b.root = b.nodes[:0], b.leaves[:0], nil
+	b.nodes, b.leaves, b.root, b.begun = b.nodes[:0], b.leaves[:0], nil, false
 }

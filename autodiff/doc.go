@@ -39,7 +39,8 @@
 //
 // Operations return tensors alone. One that fails returns a tensor that holds
 // the error; operations on it pass the error on, and Backward, Item, View and
-// the like return it. Nothing panics because of what a caller passed.
+// the like return it. Nothing panics because of what a caller passed. A panic of
+// a Backend or a Strategy of the caller's own goes through, and leaves graphs as an error does.
 //
 // # The graph
 //

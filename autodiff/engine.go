@@ -164,13 +164,18 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		x := &variable{e: e, info: n.out, value: v, version: v.Version(), node: n}
 		n.handle = weak.Make(x)
 		if e.keep.again {
-			e.mu.Lock()
-			e.aside.add(x)
-			e.mu.Unlock()
+			e.lists(x)
 		}
 		out[i] = x
 	}
 	return out, nil
+}
+
+// lists has a result among the latest, which a strategy may set aside later.
+func (e *engine) lists(x *variable) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.aside.add(x)
 }
 
 // update runs an operation that changes its first input, which must not be
@@ -179,12 +184,17 @@ func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
 	if x := e.own(in[0]); x != nil && x.node != nil && !x.node.leaf {
 		return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
 	}
-	e.mu.Lock()
-	e.aside.changing = inner[0]
-	e.rescue(nil)
-	e.aside.changing = nil
-	e.mu.Unlock()
+	e.rescueFrom(inner[0])
 	return e.inner.Run(op, at, inner...)
+}
+
+// rescueFrom brings back what could not be once the elements have changed.
+func (e *engine) rescueFrom(changing Value) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.aside.changing = changing
+	defer func() { e.aside.changing = nil }()
+	e.rescue(nil)
 }
 
 // record adds an operation to the graph of its inputs: a node for the result with a number.

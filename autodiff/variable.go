@@ -110,10 +110,10 @@ func (v *variable) free() {
 		return
 	}
 	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
 	if v.value != nil {
 		v.value.Release()
 	}
-	v.e.mu.Unlock()
 }
 
 // hold returns the inner backend's tensor, brought back if it was set aside,

@@ -183,3 +183,47 @@ def test_bags_of_codes_are_those_of_the_dequantized_table(dtype, columns):
                 wanted = leaves[: 2 + (z is not None)]
                 found = torch.autograd.grad(y.float().square().sum(), wanted)
                 assert_same(found, torch.autograd.grad(want.float().square().sum(), wanted))
+
+
+@pytest.mark.parametrize("wanted", ("", "per_sample_weights", "weight_scale", "weight_zero_point"))
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    (
+        ({"input": torch.tensor([1, 5, 0])}, "input is 5 at position 1; want 0 to 4"),
+        ({"input": draw(3)}, "input is torch.float32; want one of torch.int32"),
+        ({"offsets": torch.tensor([1, 2])}, "offsets is 1 at position 0; want 0 to 0"),
+        ({"per_sample_weights": draw(3).double()}, "per_sample_weights is torch.float64; want torch.float32"),
+        ({"weight_scale": draw(7, 2)}, r"weight_scale has shape \[7, 2\]; want \[5, 2\]"),
+        ({"weight_zero_point": draw(9, 2)}, r"weight_zero_point has shape \[9, 2\]; want \[5, 2\]"),
+        ({"group_size": 0}, "group_size is 0; want at least 1"),
+        ({"output_dtype": torch.int8}, "output_dtype is torch.int8; want one of torch.float32"),
+    ),
+)
+def test_bags_of_codes_name_what_is_wrong(bad, message, wanted):
+    """With and without a gradient, whose steps are other ops with arguments of other names."""
+    given = {
+        "input": torch.tensor([1, 2, 0]),
+        "weight": torch.ones(5, 6, dtype=torch.int8),
+        "weight_scale": draw(5, 2),
+        "weight_zero_point": draw(5, 2),
+        "offsets": torch.tensor([0, 2]),
+        "group_size": 3,
+        "mode": "sum",
+        "per_sample_weights": draw(3),
+    } | bad
+    if wanted:
+        given[wanted] = given[wanted].clone().requires_grad_()
+    with pytest.raises((ValueError, IndexError), match=f"weight_only_embedding_bag: {message}"):
+        isobit.weight_only_embedding_bag(**given)
+
+
+def test_bags_of_codes_say_that_there_is_no_forward_mode():
+    codes, scale = torch.ones(5, 6, dtype=torch.int8), draw(5, 2)
+
+    def bags(weights):
+        return isobit.weight_only_embedding_bag(
+            torch.tensor([[1, 2]]), codes, scale, group_size=3, mode="sum", per_sample_weights=weights
+        )
+
+    with pytest.raises(NotImplementedError, match="weight_only_embedding_bag has no derivative in forward mode"):
+        torch.func.jvp(bags, (draw(1, 2),), (draw(1, 2),))

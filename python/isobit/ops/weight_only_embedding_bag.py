@@ -98,30 +98,35 @@ def weight_only_embedding_bag(
     bags = bags_of(_NAME, input, weight, offsets, per_sample_weights, mode, include_last_offset)
     include_last_offset = include_last_offset and offsets is not None
     row = padding_row(padding_idx, weight.shape[0], _NAME)
-    # The op has no gradient.
-    learned = wants_derivative(weight_scale, weight_zero_point)
-    if learned or wants_derivative(per_sample_weights):
-
-        def rows(at: Tensor | None) -> Tensor:
-            of_rows = (t if t is None or at is None else t.index_select(0, at) for t in table)
-            return weights(*of_rows, *code_range(_NAME, dtype), dtype, group_size, output_dtype, last_dim)
-
-        table = weight, weight_scale, weight_zero_point
-        if learned:  # sums of a row's gradients are isobit's
-            return embedding_bag(
-                input,
-                rows(None),
-                offsets,
-                mode=mode,
-                per_sample_weights=per_sample_weights,
-                include_last_offset=include_last_offset,
-                padding_idx=padding_idx,
-            )
-        return bags_of_rows(rows, input, offsets, mode, per_sample_weights, include_last_offset, row)
     parameters = per_sample_weights, weight_scale, weight_zero_point
     attributes = bags, group_size, dtype, output_dtype, mode, row, include_last_offset, last_dim
-    y = _OP(weight, input, offsets, *parameters, *attributes)
-    return y
+    # The op has no gradient.
+    learned = wants_derivative(weight_scale, weight_zero_point)
+    if not learned and not wants_derivative(per_sample_weights):
+        return _OP(weight, input, offsets, *parameters, *attributes)
+    if not is_dynamo_compiling():
+        _OP.refuse_tangents(parameters)
+    constants = (t if t is None else t.detach() for t in parameters)
+    args = (weight, input, offsets, *constants, *attributes)
+    if is_dynamo_compiling() or _OP.check(*args) is NotImplemented:
+        _OP(*args)  # says what is wrong in its own words, or is a case for torch's dispatcher
+
+    def rows(at: Tensor | None) -> Tensor:
+        of_rows = (t if t is None or at is None else t.index_select(0, at) for t in table)
+        return weights(*of_rows, *code_range(_NAME, dtype), dtype, group_size, output_dtype, last_dim)
+
+    table = weight, weight_scale, weight_zero_point
+    if not learned:
+        return bags_of_rows(rows, input, offsets, mode, per_sample_weights, include_last_offset, row)
+    return embedding_bag(  # sums of a row's gradients are isobit's
+        input,
+        rows(None),
+        offsets,
+        mode=mode,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
 
 
 def bags_of_rows(
