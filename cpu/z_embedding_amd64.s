@@ -857,10 +857,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000400, R8
-	ADDQ  $0x00000400, to+56(FP)
+	ADDQ  $+1024, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip70
-	SUBQ  $0x00000200, to+56(FP)
+	ADDQ  $-512, to+56(FP)
 
 skip70:
 	SUBQ $0x00000100, R9
@@ -1379,10 +1379,10 @@ tooMany74:
 
 over75:
 	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip124
-	SUBQ  $0x00000100, to+56(FP)
+	ADDQ  $-256, to+56(FP)
 
 skip124:
 	SUBQ $0x00000080, R9
@@ -1819,10 +1819,10 @@ tooMany128:
 
 over129:
 	ADDQ  $0x00000180, R8
-	ADDQ  $0x00000180, to+56(FP)
+	ADDQ  $+384, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip174
-	SUBQ  $0x000000c0, to+56(FP)
+	ADDQ  $-192, to+56(FP)
 
 skip174:
 	SUBQ $0x00000060, R9
@@ -2178,10 +2178,10 @@ tooMany178:
 
 over179:
 	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip220
-	SUBQ  $0x00000080, to+56(FP)
+	ADDQ  $-128, to+56(FP)
 
 skip220:
 	SUBQ $0x00000040, R9
@@ -2510,10 +2510,10 @@ tooMany224:
 
 over225:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip262
-	SUBQ  $0x00000040, to+56(FP)
+	ADDQ  $-64, to+56(FP)
 
 skip262:
 	SUBQ $0x00000020, R9
@@ -2862,10 +2862,10 @@ tooMany266:
 
 over267:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip304
-	SUBQ  $0x00000020, to+56(FP)
+	ADDQ  $-32, to+56(FP)
 
 skip304:
 	SUBQ $0x00000010, R9
@@ -3764,10 +3764,10 @@ tooMany338:
 
 over339:
 	ADDQ  $0x00000200, R9
-	ADDQ  $0x00000200, to+72(FP)
+	ADDQ  $+512, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip382
-	SUBQ  $0x00000100, to+72(FP)
+	ADDQ  $-256, to+72(FP)
 
 skip382:
 	SUBQ $0x00000080, R10
@@ -4089,10 +4089,10 @@ tooMany386:
 
 over387:
 	ADDQ  $0x00000100, R9
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip422
-	SUBQ  $0x00000080, to+72(FP)
+	ADDQ  $-128, to+72(FP)
 
 skip422:
 	SUBQ $0x00000040, R10
@@ -4379,10 +4379,10 @@ tooMany426:
 
 over427:
 	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip458
-	SUBQ  $0x00000040, to+72(FP)
+	ADDQ  $-64, to+72(FP)
 
 skip458:
 	SUBQ $0x00000020, R10
@@ -4678,10 +4678,10 @@ tooMany462:
 
 over463:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip494
-	SUBQ  $0x00000020, to+72(FP)
+	ADDQ  $-32, to+72(FP)
 
 skip494:
 	SUBQ $0x00000010, R10
@@ -5293,7 +5293,7 @@ stored525:
 
 over523:
 	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R10
 	JMP  tile519
 
@@ -5509,7 +5509,7 @@ stored538:
 
 over536:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R10
 
 narrower533:
@@ -5712,7 +5712,7 @@ stored551:
 
 over549:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower546:
@@ -5914,7 +5914,7 @@ stored564:
 
 over562:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower559:
@@ -6147,6 +6147,129 @@ DATA all32_ffffffff<>+20(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+24(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+28(SB)/4, $0xffffffff
 GLOBL all32_ffffffff<>(SB), RODATA|NOPTR, $32
+
+// func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512F32(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    n+56(FP), R9
+	XORQ    R8, R8
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VMOVUPS    (SI)(R8*1), Z4
+	VMOVUPS    (DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VMOVUPS    64(SI)(R8*1), Z4
+	VMOVUPS    64(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	PREFETCHT0 64(R10)(R8*1)
+	VMOVUPS    128(SI)(R8*1), Z4
+	VMOVUPS    128(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 128(R10)(R8*1)
+	VMOVUPS    192(SI)(R8*1), Z4
+	VMOVUPS    192(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	PREFETCHT0 192(R10)(R8*1)
+	ADDQ       $0x00000100, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  (SI)(R8*1), K1, Z4
+	VMOVUPS.Z  (DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  64(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  64(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  128(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  128(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 128(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  192(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  192(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	PREFETCHT0 192(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
+	VZEROUPPER
+	RET
 
 // func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -6595,7 +6718,7 @@ tooMany4:
 
 over5:
 	ADDQ $0x00000400, R8
-	ADDQ $0x00000400, to+56(FP)
+	ADDQ $+1024, to+56(FP)
 	SUBQ $0x00000080, R9
 	JMP  tile1
 
@@ -6894,7 +7017,7 @@ tooMany34:
 
 over35:
 	ADDQ $0x00000200, R8
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R9
 
 narrower32:
@@ -7158,7 +7281,7 @@ tooMany64:
 
 over65:
 	ADDQ $0x00000180, R8
-	ADDQ $0x00000180, to+56(FP)
+	ADDQ $+384, to+56(FP)
 	SUBQ $0x00000030, R9
 
 narrower62:
@@ -7388,7 +7511,7 @@ tooMany94:
 
 over95:
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R9
 
 narrower92:
@@ -7638,7 +7761,7 @@ tooMany124:
 
 over125:
 	ADDQ $0x00000080, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R9
 
 narrower122:
@@ -7922,7 +8045,7 @@ tooMany154:
 
 over155:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R9
 
 narrower152:
@@ -8494,7 +8617,7 @@ tooMany210:
 
 over211:
 	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, to+72(FP)
+	ADDQ $+512, to+72(FP)
 	SUBQ $0x00000040, R10
 	JMP  tile207
 
@@ -8690,7 +8813,7 @@ tooMany234:
 
 over235:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+72(FP)
+	ADDQ $+256, to+72(FP)
 	SUBQ $0x00000020, R10
 
 narrower232:
@@ -8898,7 +9021,7 @@ tooMany258:
 
 over259:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+72(FP)
+	ADDQ $+128, to+72(FP)
 	SUBQ $0x00000010, R10
 
 narrower256:
@@ -9129,7 +9252,7 @@ tooMany282:
 
 over283:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+72(FP)
+	ADDQ $+64, to+72(FP)
 	SUBQ $0x00000008, R10
 
 narrower280:
@@ -9642,7 +9765,7 @@ stored329:
 
 over327:
 	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R10
 	JMP  tile323
 
@@ -9826,7 +9949,7 @@ stored342:
 
 over340:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower337:
@@ -10013,7 +10136,7 @@ stored355:
 
 over353:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower350:
@@ -10207,7 +10330,7 @@ stored368:
 
 over366:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R10
 
 narrower363:
@@ -11267,10 +11390,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip50
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 
 skip50:
 	SUBQ $0x00000100, R9
@@ -11786,10 +11909,10 @@ tooMany54:
 
 over55:
 	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip92
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 
 skip92:
 	SUBQ $0x00000080, R9
@@ -12225,10 +12348,10 @@ tooMany96:
 
 over97:
 	ADDQ  $0x000000c0, R8
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip132
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 
 skip132:
 	SUBQ $0x00000060, R9
@@ -12585,10 +12708,10 @@ tooMany136:
 
 over137:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip170
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 
 skip170:
 	SUBQ $0x00000040, R9
@@ -12980,10 +13103,10 @@ tooMany174:
 
 over175:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip206
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 
 skip206:
 	SUBQ $0x00000020, R9
@@ -13441,10 +13564,10 @@ tooMany210:
 
 over211:
 	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip242
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 
 skip242:
 	SUBQ $0x00000010, R9
@@ -14329,10 +14452,10 @@ tooMany277:
 
 over278:
 	ADDQ  $0x00000100, R9
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip304
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 
 skip304:
 	SUBQ $0x00000080, R10
@@ -14565,10 +14688,10 @@ tooMany308:
 
 over309:
 	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip331
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 
 skip331:
 	SUBQ $0x00000040, R10
@@ -14798,10 +14921,10 @@ tooMany335:
 
 over336:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip356
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 
 skip356:
 	SUBQ $0x00000020, R10
@@ -15051,10 +15174,10 @@ tooMany360:
 
 over361:
 	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip381
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 
 skip381:
 	SUBQ $0x00000010, R10
@@ -15678,7 +15801,7 @@ stored408:
 
 over406:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
 	JMP  tile402
 
@@ -15908,7 +16031,7 @@ stored421:
 
 over419:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
 narrower416:
@@ -16124,7 +16247,7 @@ stored434:
 
 over432:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower429:
@@ -16339,7 +16462,7 @@ stored447:
 
 over445:
 	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
+	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower442:
@@ -16563,6 +16686,141 @@ done454:
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
 	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512BF16(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    n+56(FP), R9
+	XORQ    R8, R8
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VPMOVZXWD  (SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  (DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VPMOVZXWD  32(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  32(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	VPMOVZXWD  64(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  64(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 64(R10)(R8*1)
+	VPMOVZXWD  96(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  96(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z (SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z (DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	PREFETCHT0  (R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z 32(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 32(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z 64(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 64(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	PREFETCHT0  64(R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
+	VPMOVZXWD.Z 96(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 96(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	SUBQ        $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
 	VZEROUPPER
 	RET
 
@@ -17258,10 +17516,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip50
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 
 skip50:
 	SUBQ $0x00000100, R9
@@ -17703,10 +17961,10 @@ tooMany54:
 
 over55:
 	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip92
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 
 skip92:
 	SUBQ $0x00000080, R9
@@ -18087,10 +18345,10 @@ tooMany96:
 
 over97:
 	ADDQ  $0x000000c0, R8
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip132
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 
 skip132:
 	SUBQ $0x00000060, R9
@@ -18411,10 +18669,10 @@ tooMany136:
 
 over137:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip170
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 
 skip170:
 	SUBQ $0x00000040, R9
@@ -18783,10 +19041,10 @@ tooMany174:
 
 over175:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip206
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 
 skip206:
 	SUBQ $0x00000020, R9
@@ -19219,10 +19477,10 @@ tooMany210:
 
 over211:
 	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip242
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 
 skip242:
 	SUBQ $0x00000010, R9
@@ -19942,10 +20200,10 @@ tooMany277:
 
 over278:
 	ADDQ  $0x00000100, R9
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip304
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 
 skip304:
 	SUBQ $0x00000080, R10
@@ -20148,10 +20406,10 @@ tooMany308:
 
 over309:
 	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip331
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 
 skip331:
 	SUBQ $0x00000040, R10
@@ -20360,10 +20618,10 @@ tooMany335:
 
 over336:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip356
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 
 skip356:
 	SUBQ $0x00000020, R10
@@ -20597,10 +20855,10 @@ tooMany360:
 
 over361:
 	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip381
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 
 skip381:
 	SUBQ $0x00000010, R10
@@ -21192,7 +21450,7 @@ stored408:
 
 over406:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
 	JMP  tile402
 
@@ -21414,7 +21672,7 @@ stored421:
 
 over419:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
 narrower416:
@@ -21620,7 +21878,7 @@ stored434:
 
 over432:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower429:
@@ -21824,7 +22082,7 @@ stored447:
 
 over445:
 	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
+	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower442:
@@ -22037,6 +22295,125 @@ done454:
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
 	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX512F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512F16(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    n+56(FP), R9
+	XORQ    R8, R8
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VCVTPH2PS  (SI)(R8*1), Z4
+	VCVTPH2PS  (DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VCVTPH2PS  32(SI)(R8*1), Z4
+	VCVTPH2PS  32(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	VCVTPH2PS  64(SI)(R8*1), Z4
+	VCVTPH2PS  64(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 64(R10)(R8*1)
+	VCVTPH2PS  96(SI)(R8*1), Z4
+	VCVTPH2PS  96(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VCVTPH2PS.Z (SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z (DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	PREFETCHT0  (R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VCVTPH2PS.Z 32(SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z 32(DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VCVTPH2PS.Z 64(SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z 64(DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	PREFETCHT0  64(R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
+	VCVTPH2PS.Z 96(SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z 96(DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	SUBQ        $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
 	VZEROUPPER
 	RET
 
@@ -22573,10 +22950,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip54
-	SUBQ  $0x00000080, to+56(FP)
+	ADDQ  $-128, to+56(FP)
 
 skip54:
 	SUBQ $0x00000040, R9
@@ -22935,10 +23312,10 @@ tooMany58:
 
 over59:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip100
-	SUBQ  $0x00000040, to+56(FP)
+	ADDQ  $-64, to+56(FP)
 
 skip100:
 	SUBQ $0x00000020, R9
@@ -23268,15 +23645,749 @@ tooMany104:
 
 over105:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip142
-	SUBQ  $0x00000020, to+56(FP)
+	ADDQ  $-32, to+56(FP)
 
 skip142:
 	SUBQ $0x00000010, R9
 
 narrower102:
+	CMPQ R9, $0x00000008
+	JLT  narrower144
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over147
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result145:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many148
+
+few149:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty151
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none152
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows154
+
+row153:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row153
+
+rows154:
+	CMPQ R11, SI
+	JGE  rows156
+
+row155:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows156
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows156
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows156
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows156
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows156
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows156
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows156
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row155
+
+rows156:
+	JMP summed150
+
+none152:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows158
+
+row157:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row157
+
+rows158:
+	CMPQ R10, SI
+	JGE  rows160
+
+row159:
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows160
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows160
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows160
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows160
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows160
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows160
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows160
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row159
+
+rows160:
+summed150:
+summed161:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special164
+
+final162:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around165
+	VMOVDQU Y0, (DX)
+	JMP     stored166
+
+around165:
+	VMOVNTDQ Y0, (DX)
+
+stored166:
+stored163:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result145
+	JMP  over147
+
+many148:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany146
+	JMP   few149
+
+special164:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow167
+	VMOVUPS Y0, (DX)
+	JMP     stored163
+
+narrow167:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip168
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty169
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty169:
+skip168:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip170
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip171
+	VPMOVZXWD (DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y0, Y1, Y0
+
+skip171:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around172
+	VMOVDQU      X0, (DX)
+	JMP          stored173
+
+around172:
+	VMOVNTDQ X0, (DX)
+
+stored173:
+	JMP stored163
+
+skip170:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip174
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip175
+	VCVTPH2PS (DX), Y1
+	VADDPS    Y0, Y1, Y0
+
+skip175:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around176
+	VMOVDQU   X0, (DX)
+	JMP       stored177
+
+around176:
+	VMOVNTDQ X0, (DX)
+
+stored177:
+	JMP stored163
+
+skip174:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip178
+	VMOVUPS (DX), Y1
+	VADDPS  Y0, Y1, Y0
+
+skip178:
+	JMP final162
+
+empty151:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed161
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip179
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around180
+	VMOVDQU X0, (DX)
+	JMP     stored181
+
+around180:
+	VMOVNTDQ X0, (DX)
+
+stored181:
+	JMP stored163
+
+skip179:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around182
+	VMOVDQU Y0, (DX)
+	JMP     stored183
+
+around182:
+	VMOVNTDQ Y0, (DX)
+
+stored183:
+	JMP stored163
+
+tooMany146:
+	MOVQ DI, results+24(FP)
+
+over147:
+	ADDQ  $0x00000020, R8
+	ADDQ  $+32, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip184
+	ADDQ  $-16, to+56(FP)
+
+skip184:
+	SUBQ $0x00000008, R9
+
+narrower144:
+	TESTQ  R9, R9
+	JLE    done185
+	MOVQ   columns+72(FP), DX
+	NEGQ   DX
+	ANDQ   $0x07, DX
+	ADDQ   DX, R9
+	IMUL3Q $-4, DX, BX
+	ADDQ   BX, R8
+	IMUL3Q $-4, DX, BX
+	ADDQ   BX, to+56(FP)
+	TESTQ  $0x000000c0, mode+80(FP)
+	JEQ    skip186
+	IMUL3Q $+2, DX, BX
+	ADDQ   BX, to+56(FP)
+
+skip186:
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over189
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result187:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many190
+
+few191:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty193
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none194
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows196
+
+row195:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row195
+
+rows196:
+	CMPQ R10, SI
+	JGE  rows198
+
+row197:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows198
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows198
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows198
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows198
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows198
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows198
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows198
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row197
+
+rows198:
+	JMP summed192
+
+none194:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows200
+
+row199:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (R8)(R10*1), Y0, Y0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row199
+
+rows200:
+	CMPQ R9, SI
+	JGE  rows202
+
+row201:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows202
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows202
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows202
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows202
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows202
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows202
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows202
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JLT    row201
+
+rows202:
+summed192:
+summed203:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special206
+
+final204:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around207
+	VMOVDQU Y0, (DX)
+	JMP     stored208
+
+around207:
+	VMOVNTDQ Y0, (DX)
+
+stored208:
+stored205:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result187
+	JMP  over189
+
+many190:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany188
+	JMP   few191
+
+special206:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow209
+	VMOVUPS Y0, (DX)
+	JMP     stored205
+
+narrow209:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip210
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty211
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty211:
+skip210:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip212
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip213
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VPMOVZXWD    (DX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip213:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around214
+	VMOVDQU      X0, (DX)
+	JMP          stored215
+
+around214:
+	VMOVNTDQ X0, (DX)
+
+stored215:
+	JMP stored205
+
+skip212:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip216
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip217
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VCVTPH2PS    (DX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip217:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around218
+	VMOVDQU   X0, (DX)
+	JMP       stored219
+
+around218:
+	VMOVNTDQ X0, (DX)
+
+stored219:
+	JMP stored205
+
+skip216:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip220
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VMOVUPS      (DX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip220:
+	JMP final204
+
+empty193:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed203
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip221
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around222
+	VMOVDQU X0, (DX)
+	JMP     stored223
+
+around222:
+	VMOVNTDQ X0, (DX)
+
+stored223:
+	JMP stored205
+
+skip221:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around224
+	VMOVDQU Y0, (DX)
+	JMP     stored225
+
+around224:
+	VMOVNTDQ Y0, (DX)
+
+stored225:
+	JMP stored205
+
+tooMany188:
+	MOVQ DI, results+24(FP)
+
+over189:
+done185:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -23294,6 +24405,16 @@ DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
+DATA numbers32<>+0(SB)/4, $0x00000000
+DATA numbers32<>+4(SB)/4, $0x00000001
+DATA numbers32<>+8(SB)/4, $0x00000002
+DATA numbers32<>+12(SB)/4, $0x00000003
+DATA numbers32<>+16(SB)/4, $0x00000004
+DATA numbers32<>+20(SB)/4, $0x00000005
+DATA numbers32<>+24(SB)/4, $0x00000006
+DATA numbers32<>+28(SB)/4, $0x00000007
+GLOBL numbers32<>(SB), RODATA|NOPTR, $32
+
 // func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
@@ -23309,38 +24430,38 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none143
+	JEQ   none226
 	SUBQ  CX, DX
 
-none143:
+none226:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile144:
+tile227:
 	CMPQ R10, $0x00000020
-	JLT  narrower145
+	JLT  narrower228
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over148
+	JGE  over231
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result146:
+result229:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many149
+	JGT  many232
 
-few150:
+few233:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty151
+	JGE     empty234
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -23351,9 +24472,9 @@ few150:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows153
+	JGE     rows236
 
-row152:
+row235:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -23382,13 +24503,13 @@ row152:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row152
+	JLT          row235
 
-rows153:
+rows236:
 	CMPQ R13, DI
-	JGE  rows155
+	JGE  rows238
 
-row154:
+row237:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -23413,57 +24534,57 @@ row154:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row154
+	JLT          row237
 
-rows155:
-summed156:
+rows238:
+summed239:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special159
+	JNE  special242
 
-final157:
+final240:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around160
+	JNE     around243
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored161
+	JMP     stored244
 
-around160:
+around243:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored161:
-stored158:
+stored244:
+stored241:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result146
-	JMP  over148
+	JLT  result229
+	JMP  over231
 
-many149:
+many232:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany147
-	JMP   few150
+	JEQ   tooMany230
+	JMP   few233
 
-special159:
+special242:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow162
+	JEQ     narrow245
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored158
+	JMP     stored241
 
-narrow162:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip163
+	JEQ          skip246
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty164
+	JEQ          empty247
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -23473,12 +24594,12 @@ narrow162:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty164:
-skip163:
+empty247:
+skip246:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip165
+	JEQ       skip248
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip166
+	JEQ       skip249
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -23492,7 +24613,7 @@ skip163:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip166:
+skip249:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -23510,14 +24631,14 @@ skip166:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around167
+	JNE       around250
 	VMOVDQU   Y0, (BX)
-	JMP       stored168
+	JMP       stored251
 
-around167:
+around250:
 	VMOVNTDQ Y0, (BX)
 
-stored168:
+stored251:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23535,21 +24656,21 @@ stored168:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around169
+	JNE       around252
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored170
+	JMP       stored253
 
-around169:
+around252:
 	VMOVNTDQ Y0, 32(BX)
 
-stored170:
-	JMP stored158
+stored253:
+	JMP stored241
 
-skip165:
+skip248:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip171
+	JEQ       skip254
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip172
+	JEQ       skip255
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -23559,38 +24680,38 @@ skip165:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip172:
+skip255:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around173
+	JNE       around256
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored174
+	JMP       stored257
 
-around173:
+around256:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored174:
+stored257:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around175
+	JNE       around258
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored176
+	JMP       stored259
 
-around175:
+around258:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored176:
-	JMP stored158
+stored259:
+	JMP stored241
 
-skip171:
+skip254:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip177
+	JEQ     skip260
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -23600,82 +24721,82 @@ skip171:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip177:
-	JMP final157
+skip260:
+	JMP final240
 
-empty151:
+empty234:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed156
+	JNE     summed239
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip178
+	JEQ     skip261
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around179
+	JNE     around262
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored180
+	JMP     stored263
 
-around179:
+around262:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored180:
-	JMP stored158
+stored263:
+	JMP stored241
 
-skip178:
+skip261:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around181
+	JNE     around264
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored182
+	JMP     stored265
 
-around181:
+around264:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored182:
-	JMP stored158
+stored265:
+	JMP stored241
 
-tooMany147:
+tooMany230:
 	MOVQ R8, results+24(FP)
 
-over148:
+over231:
 	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip183
-	SUBQ  $0x00000040, to+72(FP)
+	JEQ   skip266
+	ADDQ  $-64, to+72(FP)
 
-skip183:
+skip266:
 	SUBQ $0x00000020, R10
-	JMP  tile144
+	JMP  tile227
 
-narrower145:
+narrower228:
 	CMPQ R10, $0x00000010
-	JLT  narrower185
+	JLT  narrower268
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over188
+	JGE  over271
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result186:
+result269:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many189
+	JGT  many272
 
-few190:
+few273:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty191
+	JGE     empty274
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -23686,9 +24807,9 @@ few190:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows193
+	JGE     rows276
 
-row192:
+row275:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -23708,13 +24829,13 @@ row192:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row192
+	JLT          row275
 
-rows193:
+rows276:
 	CMPQ R13, DI
-	JGE  rows195
+	JGE  rows278
 
-row194:
+row277:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -23731,7 +24852,7 @@ row194:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows195
+	JGE          rows278
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -23748,7 +24869,7 @@ row194:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows195
+	JGE          rows278
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -23765,7 +24886,7 @@ row194:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows195
+	JGE          rows278
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -23782,51 +24903,51 @@ row194:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row194
+	JLT          row277
 
-rows195:
-summed196:
+rows278:
+summed279:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special199
+	JNE  special282
 
-final197:
+final280:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around200
+	JNE     around283
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored201
+	JMP     stored284
 
-around200:
+around283:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored201:
-stored198:
+stored284:
+stored281:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result186
-	JMP  over188
+	JLT  result269
+	JMP  over271
 
-many189:
+many272:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany187
-	JMP   few190
+	JEQ   tooMany270
+	JMP   few273
 
-special199:
+special282:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow202
+	JEQ     narrow285
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored198
+	JMP     stored281
 
-narrow202:
+narrow285:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip203
+	JEQ          skip286
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty204
+	JEQ          empty287
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R11, X2, X2
@@ -23834,12 +24955,12 @@ narrow202:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty204:
-skip203:
+empty287:
+skip286:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip205
+	JEQ       skip288
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip206
+	JEQ       skip289
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -23847,7 +24968,7 @@ skip203:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip206:
+skip289:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -23865,97 +24986,743 @@ skip206:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around207
+	JNE       around290
 	VMOVDQU   Y0, (BX)
-	JMP       stored208
+	JMP       stored291
 
-around207:
+around290:
 	VMOVNTDQ Y0, (BX)
 
-stored208:
-	JMP stored198
+stored291:
+	JMP stored281
 
-skip205:
+skip288:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip209
+	JEQ       skip292
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip210
+	JEQ       skip293
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip210:
+skip293:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around211
+	JNE       around294
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored212
+	JMP       stored295
 
-around211:
+around294:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored212:
-	JMP stored198
+stored295:
+	JMP stored281
 
-skip209:
+skip292:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip213
+	JEQ     skip296
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip213:
-	JMP final197
+skip296:
+	JMP final280
 
-empty191:
+empty274:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed196
+	JNE     summed279
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip214
+	JEQ     skip297
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around215
+	JNE     around298
 	VMOVDQU Y0, (BX)
-	JMP     stored216
+	JMP     stored299
 
-around215:
+around298:
 	VMOVNTDQ Y0, (BX)
 
-stored216:
-	JMP stored198
+stored299:
+	JMP stored281
 
-skip214:
+skip297:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around217
+	JNE     around300
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored218
+	JMP     stored301
 
-around217:
+around300:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored218:
-	JMP stored198
+stored301:
+	JMP stored281
 
-tooMany187:
+tooMany270:
 	MOVQ R8, results+24(FP)
 
-over188:
+over271:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip219
-	SUBQ  $0x00000020, to+72(FP)
+	JEQ   skip302
+	ADDQ  $-32, to+72(FP)
 
-skip219:
+skip302:
 	SUBQ $0x00000010, R10
 
-narrower185:
+narrower268:
+	CMPQ R10, $0x00000008
+	JLT  narrower304
+	MOVQ to+72(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over307
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result305:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many308
+
+few309:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty310
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows312
+
+row311:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row311
+
+rows312:
+	CMPQ R13, DI
+	JGE  rows314
+
+row313:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows314
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows314
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows314
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows314
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows314
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows314
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows314
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row313
+
+rows314:
+summed315:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special318
+
+final316:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around319
+	VMOVDQU Y0, (BX)
+	JMP     stored320
+
+around319:
+	VMOVNTDQ Y0, (BX)
+
+stored320:
+stored317:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result305
+	JMP  over307
+
+many308:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany306
+	JMP   few309
+
+special318:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow321
+	VMOVUPS Y0, (BX)
+	JMP     stored317
+
+narrow321:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip322
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty323
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R11, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty323:
+skip322:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip324
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip325
+	VPMOVZXWD (BX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y0, Y1, Y0
+
+skip325:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around326
+	VMOVDQU      X0, (BX)
+	JMP          stored327
+
+around326:
+	VMOVNTDQ X0, (BX)
+
+stored327:
+	JMP stored317
+
+skip324:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip328
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip329
+	VCVTPH2PS (BX), Y1
+	VADDPS    Y0, Y1, Y0
+
+skip329:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around330
+	VMOVDQU   X0, (BX)
+	JMP       stored331
+
+around330:
+	VMOVNTDQ X0, (BX)
+
+stored331:
+	JMP stored317
+
+skip328:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip332
+	VMOVUPS (BX), Y1
+	VADDPS  Y0, Y1, Y0
+
+skip332:
+	JMP final316
+
+empty310:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed315
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip333
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around334
+	VMOVDQU X0, (BX)
+	JMP     stored335
+
+around334:
+	VMOVNTDQ X0, (BX)
+
+stored335:
+	JMP stored317
+
+skip333:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around336
+	VMOVDQU Y0, (BX)
+	JMP     stored337
+
+around336:
+	VMOVNTDQ Y0, (BX)
+
+stored337:
+	JMP stored317
+
+tooMany306:
+	MOVQ R8, results+24(FP)
+
+over307:
+	ADDQ  $0x00000020, R9
+	ADDQ  $+32, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip338
+	ADDQ  $-16, to+72(FP)
+
+skip338:
+	SUBQ $0x00000008, R10
+
+narrower304:
+	TESTQ  R10, R10
+	JLE    done339
+	MOVQ   columns+88(FP), BX
+	NEGQ   BX
+	ANDQ   $0x07, BX
+	ADDQ   BX, R10
+	IMUL3Q $-4, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-4, BX, SI
+	ADDQ   SI, to+72(FP)
+	TESTQ  $0x000000c0, mode+96(FP)
+	JEQ    skip340
+	IMUL3Q $+2, BX, SI
+	ADDQ   SI, to+72(FP)
+
+skip340:
+	MOVQ to+72(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over343
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result341:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many344
+
+few345:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty346
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows348
+
+row347:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row347
+
+rows348:
+	CMPQ R13, DI
+	JGE  rows350
+
+row349:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows350
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows350
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows350
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows350
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows350
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows350
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows350
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row349
+
+rows350:
+summed351:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special354
+
+final352:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around355
+	VMOVDQU Y0, (BX)
+	JMP     stored356
+
+around355:
+	VMOVNTDQ Y0, (BX)
+
+stored356:
+stored353:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result341
+	JMP  over343
+
+many344:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany342
+	JMP   few345
+
+special354:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow357
+	VMOVUPS Y0, (BX)
+	JMP     stored353
+
+narrow357:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip358
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty359
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R11, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty359:
+skip358:
+	TESTQ        $0x00000040, mode+96(FP)
+	JEQ          skip360
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip361
+	MOVQ         columns+88(FP), SI
+	NEGQ         SI
+	ANDQ         $0x07, SI
+	VMOVQ        SI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VPMOVZXWD    (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip361:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around362
+	VMOVDQU      X0, (BX)
+	JMP          stored363
+
+around362:
+	VMOVNTDQ X0, (BX)
+
+stored363:
+	JMP stored353
+
+skip360:
+	TESTQ        $0x00000080, mode+96(FP)
+	JEQ          skip364
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip365
+	MOVQ         columns+88(FP), SI
+	NEGQ         SI
+	ANDQ         $0x07, SI
+	VMOVQ        SI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VCVTPH2PS    (BX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip365:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around366
+	VMOVDQU   X0, (BX)
+	JMP       stored367
+
+around366:
+	VMOVNTDQ X0, (BX)
+
+stored367:
+	JMP stored353
+
+skip364:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip368
+	MOVQ         columns+88(FP), SI
+	NEGQ         SI
+	ANDQ         $0x07, SI
+	VMOVQ        SI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VMOVUPS      (BX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip368:
+	JMP final352
+
+empty346:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed351
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip369
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around370
+	VMOVDQU X0, (BX)
+	JMP     stored371
+
+around370:
+	VMOVNTDQ X0, (BX)
+
+stored371:
+	JMP stored353
+
+skip369:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around372
+	VMOVDQU Y0, (BX)
+	JMP     stored373
+
+around372:
+	VMOVNTDQ Y0, (BX)
+
+stored373:
+	JMP stored353
+
+tooMany342:
+	MOVQ R8, results+24(FP)
+
+over343:
+done339:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -23978,30 +25745,30 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none220
+	JEQ   none374
 	SUBQ  CX, DX
 
-none220:
+none374:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile221:
+tile375:
 	CMPQ R10, $0x00000020
-	JLT  narrower222
+	JLT  narrower376
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over225
+	JGE  over379
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result223:
+result377:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty226
+	JGE     empty380
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -24018,9 +25785,9 @@ result223:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows229
+	JGE     rows383
 
-row228:
+row382:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -24054,13 +25821,13 @@ row228:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row228
+	JLT        row382
 
-rows229:
+rows383:
 	CMPQ R11, DI
-	JGE  rows231
+	JGE  rows385
 
-row230:
+row384:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -24090,16 +25857,16 @@ row230:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row230
+	JLT       row384
 
-rows231:
+rows385:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none232
+	JEQ          none386
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -24150,10 +25917,10 @@ rows231:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)
 
-none232:
-	JMP stored227
+none386:
+	JMP stored381
 
-empty226:
+empty380:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24164,7 +25931,7 @@ empty226:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none233
+	JEQ     none387
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24183,39 +25950,39 @@ empty226:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none233:
-stored227:
+none387:
+stored381:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result377
+	JMP  over379
 	MOVQ R8, results+24(FP)
 
-over225:
+over379:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile221
+	JMP  tile375
 
-narrower222:
+narrower376:
 	CMPQ R10, $0x00000010
-	JLT  narrower235
+	JLT  narrower389
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over238
+	JGE  over392
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result236:
+result390:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty239
+	JGE     empty393
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -24228,9 +25995,9 @@ result236:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows242
+	JGE     rows396
 
-row241:
+row395:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -24251,13 +26018,13 @@ row241:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row241
+	JLT        row395
 
-rows242:
+rows396:
 	CMPQ R11, DI
-	JGE  rows244
+	JGE  rows398
 
-row243:
+row397:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -24275,7 +26042,7 @@ row243:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows244
+	JGE       rows398
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -24293,7 +26060,7 @@ row243:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows244
+	JGE       rows398
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -24311,7 +26078,7 @@ row243:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows244
+	JGE       rows398
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -24329,14 +26096,14 @@ row243:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row243
+	JLT       row397
 
-rows244:
+rows398:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none245
+	JEQ          none399
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -24367,17 +26134,17 @@ rows244:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)
 
-none245:
-	JMP stored240
+none399:
+	JMP stored394
 
-empty239:
+empty393:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none246
+	JEQ     none400
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24392,26 +26159,677 @@ empty239:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none246:
-stored240:
+none400:
+stored394:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result236
-	JMP  over238
+	JLT  result390
+	JMP  over392
 	MOVQ R8, results+24(FP)
 
-over238:
+over392:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower235:
+narrower389:
+	CMPQ R10, $0x00000008
+	JLT  narrower402
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over405
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result403:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty406
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows409
+
+row408:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row408
+
+rows409:
+	CMPQ R11, DI
+	JGE  rows411
+
+row410:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows411
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows411
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows411
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows411
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows411
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows411
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows411
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row410
+
+rows411:
+	VMOVUPS      Y0, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none412
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+
+none412:
+	JMP stored407
+
+empty406:
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	VMOVUPS Y0, (BX)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none413
+	MOVQ    columns+72(FP), SI
+	SUBQ    R10, SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	VMOVUPD Y9, 32(SI)
+
+none413:
+stored407:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result403
+	JMP  over405
+	MOVQ R8, results+24(FP)
+
+over405:
+	ADDQ $0x00000020, R9
+	ADDQ $+32, to+56(FP)
+	SUBQ $0x00000008, R10
+
+narrower402:
+	TESTQ  R10, R10
+	JLE    done414
+	MOVQ   columns+72(FP), BX
+	NEGQ   BX
+	ANDQ   $0x07, BX
+	ADDQ   BX, R10
+	IMUL3Q $-4, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-4, BX, SI
+	ADDQ   SI, to+56(FP)
+	MOVQ   to+56(FP), BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over417
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result415:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty418
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows421
+
+row420:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row420
+
+rows421:
+	CMPQ R11, DI
+	JGE  rows423
+
+row422:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows423
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows423
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows423
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows423
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows423
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows423
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows423
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row422
+
+rows423:
+	VMOVUPS      Y0, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none424
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+
+none424:
+	JMP stored419
+
+empty418:
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	VMOVUPS Y0, (BX)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none425
+	MOVQ    columns+72(FP), SI
+	SUBQ    R10, SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	VMOVUPD Y9, 32(SI)
+
+none425:
+stored419:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result415
+	JMP  over417
+	MOVQ R8, results+24(FP)
+
+over417:
+done414:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
 	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·pairProductsAVX2F32(SB), NOSPLIT, $0-72
+	MOVQ         xs+32(FP), AX
+	MOVQ         ys+40(FP), CX
+	MOVQ         to+64(FP), DX
+	MOVQ         n+56(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y10
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y9
+	VMOVDQU      numbers32<>+0(SB), Y0
+	VPSUBD       Y10, Y0, Y10
+	VPCMPGTD     Y0, Y9, Y9
+	XORQ         BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	MOVQ    n+56(FP), R9
+	TESTQ   $0x00000007, R9
+	JEQ     none426
+	LEAQ    -8(R9), R8
+	SHLQ    $0x02, R8
+	VMOVUPS (SI)(R8*1), Y8
+	VMOVUPS (DI)(R8*1), Y11
+	VMULPS  Y11, Y8, Y8
+	VPERMPS Y8, Y10, Y8
+	VANDPS  Y9, Y8, Y8
+
+none426:
+	XORQ R8, R8
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VMOVUPS    (SI)(R8*1), Y11
+	VMOVUPS    (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	VMOVUPS    32(SI)(R8*1), Y11
+	VMOVUPS    32(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y1, Y1
+	VMOVUPS    64(SI)(R8*1), Y11
+	VMOVUPS    64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
+	PREFETCHT0 64(R10)(R8*1)
+	VMOVUPS    96(SI)(R8*1), Y11
+	VMOVUPS    96(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y3, Y3
+	VMOVUPS    128(SI)(R8*1), Y11
+	VMOVUPS    128(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
+	PREFETCHT0 128(R10)(R8*1)
+	VMOVUPS    160(SI)(R8*1), Y11
+	VMOVUPS    160(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y5, Y5
+	VMOVUPS    192(SI)(R8*1), Y11
+	VMOVUPS    192(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
+	PREFETCHT0 192(R10)(R8*1)
+	VMOVUPS    224(SI)(R8*1), Y11
+	VMOVUPS    224(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	ADDQ       $0x00000100, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ  R9, R9
+	JLE    summed
+	CMPQ   R9, $0x00000008
+	JGE    whole427
+	VADDPS Y8, Y0, Y0
+	JMP    summed
+
+whole427:
+	VMOVUPS    (SI)(R8*1), Y11
+	VMOVUPS    (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	CMPQ       R9, $0x00000008
+	JGE        whole428
+	VADDPS     Y8, Y1, Y1
+	JMP        summed
+
+whole428:
+	VMOVUPS 32(SI)(R8*1), Y11
+	VMOVUPS 32(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y1, Y1
+	SUBQ    $0x00000008, R9
+	TESTQ   R9, R9
+	JLE     summed
+	CMPQ    R9, $0x00000008
+	JGE     whole429
+	VADDPS  Y8, Y2, Y2
+	JMP     summed
+
+whole429:
+	VMOVUPS    64(SI)(R8*1), Y11
+	VMOVUPS    64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	CMPQ       R9, $0x00000008
+	JGE        whole430
+	VADDPS     Y8, Y3, Y3
+	JMP        summed
+
+whole430:
+	VMOVUPS 96(SI)(R8*1), Y11
+	VMOVUPS 96(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y3, Y3
+	SUBQ    $0x00000008, R9
+	TESTQ   R9, R9
+	JLE     summed
+	CMPQ    R9, $0x00000008
+	JGE     whole431
+	VADDPS  Y8, Y4, Y4
+	JMP     summed
+
+whole431:
+	VMOVUPS    128(SI)(R8*1), Y11
+	VMOVUPS    128(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
+	PREFETCHT0 128(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	CMPQ       R9, $0x00000008
+	JGE        whole432
+	VADDPS     Y8, Y5, Y5
+	JMP        summed
+
+whole432:
+	VMOVUPS 160(SI)(R8*1), Y11
+	VMOVUPS 160(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y5, Y5
+	SUBQ    $0x00000008, R9
+	TESTQ   R9, R9
+	JLE     summed
+	CMPQ    R9, $0x00000008
+	JGE     whole433
+	VADDPS  Y8, Y6, Y6
+	JMP     summed
+
+whole433:
+	VMOVUPS    192(SI)(R8*1), Y11
+	VMOVUPS    192(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
+	PREFETCHT0 192(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	CMPQ       R9, $0x00000008
+	JGE        whole434
+	VADDPS     Y8, Y7, Y7
+	JMP        summed
+
+whole434:
+	VMOVUPS 224(SI)(R8*1), Y11
+	VMOVUPS 224(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y7, Y7
+	SUBQ    $0x00000008, R9
+
+summed:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (DX)(BX*4)
+	INCQ         BX
+	JMP          pair
+
+end:
 	VZEROUPPER
 	RET
 
@@ -24718,7 +27136,7 @@ tooMany4:
 
 over5:
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R9
 	JMP  tile1
 
@@ -24945,7 +27363,7 @@ tooMany34:
 
 over35:
 	ADDQ $0x00000080, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R9
 
 narrower32:
@@ -25193,16 +27611,601 @@ tooMany64:
 
 over65:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R9
 
 narrower62:
+	CMPQ R9, $0x00000004
+	JLT  narrower92
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over95
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result93:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many96
+
+few97:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty99
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none100
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows102
+
+row101:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row101
+
+rows102:
+	CMPQ R11, SI
+	JGE  rows104
+
+row103:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows104
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows104
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows104
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows104
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows104
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows104
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows104
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row103
+
+rows104:
+	JMP summed98
+
+none100:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows106
+
+row105:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row105
+
+rows106:
+	CMPQ R10, SI
+	JGE  rows108
+
+row107:
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows108
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows108
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows108
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows108
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows108
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows108
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows108
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row107
+
+rows108:
+summed98:
+summed109:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special112
+
+final110:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around113
+	VMOVDQU Y0, (DX)
+	JMP     stored114
+
+around113:
+	VMOVNTDQ Y0, (DX)
+
+stored114:
+stored111:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result93
+	JMP  over95
+
+many96:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany94
+	JMP   few97
+
+special112:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow115
+	VMOVUPD Y0, (DX)
+	JMP     stored111
+
+narrow115:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip116
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty117
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R10, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty117:
+skip116:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip118
+	VMOVUPD (DX), Y1
+	VADDPD  Y0, Y1, Y0
+
+skip118:
+	JMP final110
+
+empty99:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed109
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around119
+	VMOVDQU Y0, (DX)
+	JMP     stored120
+
+around119:
+	VMOVNTDQ Y0, (DX)
+
+stored120:
+	JMP stored111
+
+tooMany94:
+	MOVQ DI, results+24(FP)
+
+over95:
+	ADDQ $0x00000020, R8
+	ADDQ $+32, to+56(FP)
+	SUBQ $0x00000004, R9
+
+narrower92:
+	TESTQ  R9, R9
+	JLE    done121
+	MOVQ   columns+72(FP), DX
+	NEGQ   DX
+	ANDQ   $0x03, DX
+	ADDQ   DX, R9
+	IMUL3Q $-8, DX, BX
+	ADDQ   BX, R8
+	IMUL3Q $-8, DX, BX
+	ADDQ   BX, to+56(FP)
+	MOVQ   to+56(FP), DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over124
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result122:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many125
+
+few126:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty128
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none129
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows131
+
+row130:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row130
+
+rows131:
+	CMPQ R10, SI
+	JGE  rows133
+
+row132:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows133
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows133
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows133
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows133
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows133
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows133
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows133
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row132
+
+rows133:
+	JMP summed127
+
+none129:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows135
+
+row134:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (R8)(R10*1), Y0, Y0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row134
+
+rows135:
+	CMPQ R9, SI
+	JGE  rows137
+
+row136:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows137
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows137
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows137
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows137
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows137
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows137
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JGE    rows137
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, SI
+	JLT    row136
+
+rows137:
+summed127:
+summed138:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special141
+
+final139:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around142
+	VMOVDQU Y0, (DX)
+	JMP     stored143
+
+around142:
+	VMOVNTDQ Y0, (DX)
+
+stored143:
+stored140:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result122
+	JMP  over124
+
+many125:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany123
+	JMP   few126
+
+special141:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow144
+	VMOVUPD Y0, (DX)
+	JMP     stored140
+
+narrow144:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip145
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty146
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty146:
+skip145:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip147
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x03, BX
+	VMOVQ        BX, X1
+	VPBROADCASTQ X1, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VANDNPD      Y0, Y1, Y0
+	VMOVUPD      (DX), Y1
+	VADDPD       Y0, Y1, Y0
+
+skip147:
+	JMP final139
+
+empty128:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed138
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around148
+	VMOVDQU Y0, (DX)
+	JMP     stored149
+
+around148:
+	VMOVNTDQ Y0, (DX)
+
+stored149:
+	JMP stored140
+
+tooMany123:
+	MOVQ DI, results+24(FP)
+
+over124:
+done121:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
 	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
+
+DATA numbers64<>+0(SB)/8, $0x0000000000000000
+DATA numbers64<>+8(SB)/8, $0x0000000000000001
+DATA numbers64<>+16(SB)/8, $0x0000000000000002
+DATA numbers64<>+24(SB)/8, $0x0000000000000003
+GLOBL numbers64<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
@@ -25219,38 +28222,38 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none91
+	JEQ   none150
 	SUBQ  CX, DX
 
-none91:
+none150:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile92:
+tile151:
 	CMPQ R10, $0x00000010
-	JLT  narrower93
+	JLT  narrower152
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over96
+	JGE  over155
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result94:
+result153:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many97
+	JGT  many156
 
-few98:
+few157:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty99
+	JGE     empty158
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25261,9 +28264,9 @@ few98:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows101
+	JGE     rows160
 
-row100:
+row159:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25296,13 +28299,13 @@ row100:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row100
+	JLT          row159
 
-rows101:
+rows160:
 	CMPQ R13, DI
-	JGE  rows103
+	JGE  rows162
 
-row102:
+row161:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -25331,57 +28334,57 @@ row102:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row102
+	JLT          row161
 
-rows103:
-summed104:
+rows162:
+summed163:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special107
+	JNE  special166
 
-final105:
+final164:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around108
+	JNE     around167
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored109
+	JMP     stored168
 
-around108:
+around167:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored109:
-stored106:
+stored168:
+stored165:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result94
-	JMP  over96
+	JLT  result153
+	JMP  over155
 
-many97:
+many156:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany95
-	JMP   few98
+	JEQ   tooMany154
+	JMP   few157
 
-special107:
+special166:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow110
+	JEQ     narrow169
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
-	JMP     stored106
+	JMP     stored165
 
-narrow110:
+narrow169:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip111
+	JEQ          skip170
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty112
+	JEQ          empty171
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R11, X4, X4
@@ -25391,10 +28394,10 @@ narrow110:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty112:
-skip111:
+empty171:
+skip170:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip113
+	JEQ     skip172
 	VMOVUPD (BX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(BX), Y4
@@ -25404,61 +28407,61 @@ skip111:
 	VMOVUPD 96(BX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip113:
-	JMP final105
+skip172:
+	JMP final164
 
-empty99:
+empty158:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed104
+	JNE     summed163
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around114
+	JNE     around173
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored115
+	JMP     stored174
 
-around114:
+around173:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored115:
-	JMP stored106
+stored174:
+	JMP stored165
 
-tooMany95:
+tooMany154:
 	MOVQ R8, results+24(FP)
 
-over96:
+over155:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+72(FP)
+	ADDQ $+128, to+72(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile92
+	JMP  tile151
 
-narrower93:
+narrower152:
 	CMPQ R10, $0x00000008
-	JLT  narrower117
+	JLT  narrower176
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over120
+	JGE  over179
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result118:
+result177:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many121
+	JGT  many180
 
-few122:
+few181:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty123
+	JGE     empty182
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25469,9 +28472,9 @@ few122:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows125
+	JGE     rows184
 
-row124:
+row183:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25493,13 +28496,13 @@ row124:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row124
+	JLT          row183
 
-rows125:
+rows184:
 	CMPQ R13, DI
-	JGE  rows127
+	JGE  rows186
 
-row126:
+row185:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -25518,7 +28521,7 @@ row126:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows127
+	JGE          rows186
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -25537,7 +28540,7 @@ row126:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows127
+	JGE          rows186
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -25556,7 +28559,7 @@ row126:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows127
+	JGE          rows186
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -25575,51 +28578,51 @@ row126:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row126
+	JLT          row185
 
-rows127:
-summed128:
+rows186:
+summed187:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special131
+	JNE  special190
 
-final129:
+final188:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around132
+	JNE     around191
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored133
+	JMP     stored192
 
-around132:
+around191:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored133:
-stored130:
+stored192:
+stored189:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result118
-	JMP  over120
+	JLT  result177
+	JMP  over179
 
-many121:
+many180:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany119
-	JMP   few122
+	JEQ   tooMany178
+	JMP   few181
 
-special131:
+special190:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow134
+	JEQ     narrow193
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	JMP     stored130
+	JMP     stored189
 
-narrow134:
+narrow193:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip135
+	JEQ          skip194
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty136
+	JEQ          empty195
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R11, X2, X2
@@ -25627,43 +28630,552 @@ narrow134:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty136:
-skip135:
+empty195:
+skip194:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip137
+	JEQ     skip196
 	VMOVUPD (BX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(BX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip137:
-	JMP final129
+skip196:
+	JMP final188
 
-empty123:
+empty182:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed128
+	JNE     summed187
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around138
+	JNE     around197
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored139
+	JMP     stored198
 
-around138:
+around197:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored139:
-	JMP stored130
+stored198:
+	JMP stored189
 
-tooMany119:
+tooMany178:
 	MOVQ R8, results+24(FP)
 
-over120:
+over179:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+72(FP)
+	ADDQ $+64, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower117:
+narrower176:
+	CMPQ R10, $0x00000004
+	JLT  narrower200
+	MOVQ to+72(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over203
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result201:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many204
+
+few205:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty206
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows208
+
+row207:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row207
+
+rows208:
+	CMPQ R13, DI
+	JGE  rows210
+
+row209:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows210
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows210
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows210
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows210
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows210
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows210
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows210
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row209
+
+rows210:
+summed211:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special214
+
+final212:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around215
+	VMOVDQU Y0, (BX)
+	JMP     stored216
+
+around215:
+	VMOVNTDQ Y0, (BX)
+
+stored216:
+stored213:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result201
+	JMP  over203
+
+many204:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany202
+	JMP   few205
+
+special214:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow217
+	VMOVUPD Y0, (BX)
+	JMP     stored213
+
+narrow217:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip218
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty219
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R11, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty219:
+skip218:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip220
+	VMOVUPD (BX), Y1
+	VADDPD  Y0, Y1, Y0
+
+skip220:
+	JMP final212
+
+empty206:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed211
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around221
+	VMOVDQU Y0, (BX)
+	JMP     stored222
+
+around221:
+	VMOVNTDQ Y0, (BX)
+
+stored222:
+	JMP stored213
+
+tooMany202:
+	MOVQ R8, results+24(FP)
+
+over203:
+	ADDQ $0x00000020, R9
+	ADDQ $+32, to+72(FP)
+	SUBQ $0x00000004, R10
+
+narrower200:
+	TESTQ  R10, R10
+	JLE    done223
+	MOVQ   columns+88(FP), BX
+	NEGQ   BX
+	ANDQ   $0x03, BX
+	ADDQ   BX, R10
+	IMUL3Q $-8, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-8, BX, SI
+	ADDQ   SI, to+72(FP)
+	MOVQ   to+72(FP), BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over226
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result224:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many227
+
+few228:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty229
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows231
+
+row230:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row230
+
+rows231:
+	CMPQ R13, DI
+	JGE  rows233
+
+row232:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows233
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows233
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows233
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows233
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows233
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows233
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows233
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R12), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row232
+
+rows233:
+summed234:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special237
+
+final235:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around238
+	VMOVDQU Y0, (BX)
+	JMP     stored239
+
+around238:
+	VMOVNTDQ Y0, (BX)
+
+stored239:
+stored236:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result224
+	JMP  over226
+
+many227:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany225
+	JMP   few228
+
+special237:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow240
+	VMOVUPD Y0, (BX)
+	JMP     stored236
+
+narrow240:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip241
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty242
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R11, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty242:
+skip241:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip243
+	MOVQ         columns+88(FP), SI
+	NEGQ         SI
+	ANDQ         $0x03, SI
+	VMOVQ        SI, X1
+	VPBROADCASTQ X1, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VANDNPD      Y0, Y1, Y0
+	VMOVUPD      (BX), Y1
+	VADDPD       Y0, Y1, Y0
+
+skip243:
+	JMP final235
+
+empty229:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed234
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around244
+	VMOVDQU Y0, (BX)
+	JMP     stored245
+
+around244:
+	VMOVNTDQ Y0, (BX)
+
+stored245:
+	JMP stored236
+
+tooMany225:
+	MOVQ R8, results+24(FP)
+
+over226:
+done223:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -25686,30 +29198,30 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none140
+	JEQ   none246
 	SUBQ  CX, DX
 
-none140:
+none246:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile141:
+tile247:
 	CMPQ R10, $0x00000010
-	JLT  narrower142
+	JLT  narrower248
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over145
+	JGE  over251
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result143:
+result249:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty146
+	JGE     empty252
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -25726,9 +29238,9 @@ result143:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows149
+	JGE     rows255
 
-row148:
+row254:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -25762,13 +29274,13 @@ row148:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row148
+	JLT        row254
 
-rows149:
+rows255:
 	CMPQ R11, DI
-	JGE  rows151
+	JGE  rows257
 
-row150:
+row256:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -25798,16 +29310,16 @@ row150:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row150
+	JLT       row256
 
-rows151:
+rows257:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	VMOVUPD    Y2, 64(BX)
 	VMOVUPD    Y3, 96(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none152
+	JEQ        none258
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -25834,10 +29346,10 @@ rows151:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R11)
 
-none152:
-	JMP stored147
+none258:
+	JMP stored253
 
-empty146:
+empty252:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25848,7 +29360,7 @@ empty146:
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none153
+	JEQ     none259
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -25863,39 +29375,39 @@ empty146:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none153:
-stored147:
+none259:
+stored253:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result143
-	JMP  over145
+	JLT  result249
+	JMP  over251
 	MOVQ R8, results+24(FP)
 
-over145:
+over251:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile141
+	JMP  tile247
 
-narrower142:
+narrower248:
 	CMPQ R10, $0x00000008
-	JLT  narrower155
+	JLT  narrower261
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over158
+	JGE  over264
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result156:
+result262:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty159
+	JGE     empty265
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -25908,9 +29420,9 @@ result156:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows162
+	JGE     rows268
 
-row161:
+row267:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -25931,13 +29443,13 @@ row161:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row161
+	JLT        row267
 
-rows162:
+rows268:
 	CMPQ R11, DI
-	JGE  rows164
+	JGE  rows270
 
-row163:
+row269:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -25955,7 +29467,7 @@ row163:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows164
+	JGE       rows270
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -25973,7 +29485,7 @@ row163:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows164
+	JGE       rows270
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -25991,7 +29503,7 @@ row163:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows164
+	JGE       rows270
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -26009,14 +29521,14 @@ row163:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row163
+	JLT       row269
 
-rows164:
+rows270:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none165
+	JEQ        none271
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -26035,17 +29547,17 @@ rows164:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R11)
 
-none165:
-	JMP stored160
+none271:
+	JMP stored266
 
-empty159:
+empty265:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none166
+	JEQ     none272
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -26058,22 +29570,430 @@ empty159:
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 
-none166:
-stored160:
+none272:
+stored266:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result156
-	JMP  over158
+	JLT  result262
+	JMP  over264
 	MOVQ R8, results+24(FP)
 
-over158:
+over264:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower155:
+narrower261:
+	CMPQ R10, $0x00000004
+	JLT  narrower274
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over277
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result275:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty278
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows281
+
+row280:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y1
+	VCMPPD     $0x07, Y0, Y0, Y3
+	VCMPPD     $0x16, Y0, Y1, Y2
+	VANDPD     Y3, Y2, Y2
+	VBLENDVPD  Y2, Y1, Y0, Y0
+	VBLENDVPD  Y2, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row280
+
+rows281:
+	CMPQ R11, DI
+	JGE  rows283
+
+row282:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows283
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows283
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows283
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows283
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows283
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows283
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows283
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row282
+
+rows283:
+	VMOVUPD    Y0, (BX)
+	LEAQ       (DX)(SI*1), SI
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none284
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R11)
+
+none284:
+	JMP stored279
+
+empty278:
+	VPXOR   Y0, Y0, Y0
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	VMOVUPD Y0, (BX)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none285
+	MOVQ    columns+72(FP), SI
+	SUBQ    R10, SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+
+none285:
+stored279:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result275
+	JMP  over277
+	MOVQ R8, results+24(FP)
+
+over277:
+	ADDQ $0x00000020, R9
+	ADDQ $+32, to+56(FP)
+	SUBQ $0x00000004, R10
+
+narrower274:
+	TESTQ  R10, R10
+	JLE    done286
+	MOVQ   columns+72(FP), BX
+	NEGQ   BX
+	ANDQ   $0x03, BX
+	ADDQ   BX, R10
+	IMUL3Q $-8, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-8, BX, SI
+	ADDQ   SI, to+56(FP)
+	MOVQ   to+56(FP), BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over289
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result287:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty290
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows293
+
+row292:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y1
+	VCMPPD     $0x07, Y0, Y0, Y3
+	VCMPPD     $0x16, Y0, Y1, Y2
+	VANDPD     Y3, Y2, Y2
+	VBLENDVPD  Y2, Y1, Y0, Y0
+	VBLENDVPD  Y2, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row292
+
+rows293:
+	CMPQ R11, DI
+	JGE  rows295
+
+row294:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows295
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows295
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows295
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows295
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows295
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows295
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows295
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row294
+
+rows295:
+	VMOVUPD    Y0, (BX)
+	LEAQ       (DX)(SI*1), SI
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none296
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R11)
+
+none296:
+	JMP stored291
+
+empty290:
+	VPXOR   Y0, Y0, Y0
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	VMOVUPD Y0, (BX)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none297
+	MOVQ    columns+72(FP), SI
+	SUBQ    R10, SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+
+none297:
+stored291:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result287
+	JMP  over289
+	MOVQ R8, results+24(FP)
+
+over289:
+done286:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26619,10 +30539,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip42
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 
 skip42:
 	SUBQ $0x00000040, R9
@@ -26987,10 +30907,10 @@ tooMany46:
 
 over47:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip80
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 
 skip80:
 	SUBQ $0x00000020, R9
@@ -27391,15 +31311,971 @@ tooMany84:
 
 over85:
 	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip116
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 
 skip116:
 	SUBQ $0x00000010, R9
 
 narrower82:
+	CMPQ R9, $0x00000008
+	JLT  narrower118
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over121
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result119:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many122
+
+few123:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty125
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none126
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide127
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows129
+
+row128:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row128
+
+rows129:
+	CMPQ R11, SI
+	JGE  rows131
+
+row130:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row130
+
+rows131:
+	JMP summed124
+
+none126:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows133
+
+row132:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row132
+
+rows133:
+	CMPQ R10, SI
+	JGE  rows135
+
+row134:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row134
+
+rows135:
+summed124:
+summed136:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special139
+
+final137:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around140
+	VMOVDQU      X0, (DX)
+	JMP          stored141
+
+around140:
+	VMOVNTDQ X0, (DX)
+
+stored141:
+stored138:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result119
+	JMP  over121
+
+many122:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany120
+	JMP   few123
+
+wide127:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows143
+
+row142:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row142
+
+rows143:
+	CMPQ R11, SI
+	JGE  rows145
+
+row144:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row144
+
+rows145:
+	JMP summed124
+
+special139:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow146
+	VMOVUPS Y0, (DX)
+	JMP     stored138
+
+narrow146:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip147
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty148
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty148:
+skip147:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip149
+	VPMOVZXWD (DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y0, Y1, Y0
+
+skip149:
+	JMP final137
+
+empty125:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed136
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around150
+	VMOVDQU X0, (DX)
+	JMP     stored151
+
+around150:
+	VMOVNTDQ X0, (DX)
+
+stored151:
+	JMP stored138
+
+tooMany120:
+	MOVQ DI, results+24(FP)
+
+over121:
+	ADDQ  $0x00000010, R8
+	ADDQ  $+16, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip152
+	ADDQ  $+16, to+56(FP)
+
+skip152:
+	SUBQ $0x00000008, R9
+
+narrower118:
+	TESTQ  R9, R9
+	JLE    done153
+	MOVQ   columns+72(FP), DX
+	NEGQ   DX
+	ANDQ   $0x07, DX
+	ADDQ   DX, R9
+	IMUL3Q $-2, DX, BX
+	ADDQ   BX, R8
+	IMUL3Q $-2, DX, BX
+	ADDQ   BX, to+56(FP)
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip154
+	IMUL3Q $-2, DX, BX
+	ADDQ   BX, to+56(FP)
+
+skip154:
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over157
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result155:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many158
+
+few159:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty161
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none162
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide163
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows165
+
+row164:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row164
+
+rows165:
+	CMPQ R10, SI
+	JGE  rows167
+
+row166:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row166
+
+rows167:
+	JMP summed160
+
+none162:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows169
+
+row168:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VPMOVZXWD  (R8)(R10*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row168
+
+rows169:
+	CMPQ R9, SI
+	JGE  rows171
+
+row170:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JLT       row170
+
+rows171:
+summed160:
+summed172:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special175
+
+final173:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around176
+	VMOVDQU      X0, (DX)
+	JMP          stored177
+
+around176:
+	VMOVNTDQ X0, (DX)
+
+stored177:
+stored174:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result155
+	JMP  over157
+
+many158:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany156
+	JMP   few159
+
+wide163:
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows179
+
+row178:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row178
+
+rows179:
+	CMPQ R10, SI
+	JGE  rows181
+
+row180:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row180
+
+rows181:
+	JMP summed160
+
+special175:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow182
+	VMOVUPS Y0, (DX)
+	JMP     stored174
+
+narrow182:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip183
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty184
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty184:
+skip183:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip185
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VPMOVZXWD    (DX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip185:
+	JMP final173
+
+empty161:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed172
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around186
+	VMOVDQU X0, (DX)
+	JMP     stored187
+
+around186:
+	VMOVNTDQ X0, (DX)
+
+stored187:
+	JMP stored174
+
+tooMany156:
+	MOVQ DI, results+24(FP)
+
+over157:
+done153:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27422,38 +32298,38 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none117
+	JEQ   none188
 	SUBQ  CX, DX
 
-none117:
+none188:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile118:
+tile189:
 	CMPQ R10, $0x00000020
-	JLT  narrower119
+	JLT  narrower190
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over122
+	JGE  over193
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result120:
+result191:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many123
+	JGT  many194
 
-few124:
+few195:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty125
+	JGE     empty196
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -27464,9 +32340,9 @@ few124:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows127
+	JGE     rows198
 
-row126:
+row197:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -27498,13 +32374,13 @@ row126:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row126
+	JLT          row197
 
-rows127:
+rows198:
 	CMPQ R13, DI
-	JGE  rows129
+	JGE  rows200
 
-row128:
+row199:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -27533,14 +32409,14 @@ row128:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row128
+	JLT          row199
 
-rows129:
-summed130:
+rows200:
+summed201:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special133
+	JNE  special204
 
-final131:
+final202:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -27558,14 +32434,14 @@ final131:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around134
+	JNE       around205
 	VMOVDQU   Y0, (BX)
-	JMP       stored135
+	JMP       stored206
 
-around134:
+around205:
 	VMOVNTDQ Y0, (BX)
 
-stored135:
+stored206:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -27583,42 +32459,42 @@ stored135:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around136
+	JNE       around207
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored137
+	JMP       stored208
 
-around136:
+around207:
 	VMOVNTDQ Y0, 32(BX)
 
-stored137:
-stored132:
+stored208:
+stored203:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result120
-	JMP  over122
+	JLT  result191
+	JMP  over193
 
-many123:
+many194:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany121
-	JMP   few124
+	JEQ   tooMany192
+	JMP   few195
 
-special133:
+special204:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow138
+	JEQ     narrow209
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored132
+	JMP     stored203
 
-narrow138:
+narrow209:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip139
+	JEQ          skip210
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty140
+	JEQ          empty211
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -27628,10 +32504,10 @@ narrow138:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty140:
-skip139:
+empty211:
+skip210:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip141
+	JEQ       skip212
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -27645,62 +32521,62 @@ skip139:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip141:
-	JMP final131
+skip212:
+	JMP final202
 
-empty125:
+empty196:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed130
+	JNE     summed201
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around142
+	JNE     around213
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored143
+	JMP     stored214
 
-around142:
+around213:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored143:
-	JMP stored132
+stored214:
+	JMP stored203
 
-tooMany121:
+tooMany192:
 	MOVQ R8, results+24(FP)
 
-over122:
+over193:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip144
-	ADDQ  $0x00000040, to+72(FP)
+	JEQ   skip215
+	ADDQ  $+64, to+72(FP)
 
-skip144:
+skip215:
 	SUBQ $0x00000020, R10
-	JMP  tile118
+	JMP  tile189
 
-narrower119:
+narrower190:
 	CMPQ R10, $0x00000010
-	JLT  narrower146
+	JLT  narrower217
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over149
+	JGE  over220
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result147:
+result218:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many150
+	JGT  many221
 
-few151:
+few222:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty152
+	JGE     empty223
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -27711,9 +32587,9 @@ few151:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows154
+	JGE     rows225
 
-row153:
+row224:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -27735,13 +32611,13 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row153
+	JLT          row224
 
-rows154:
+rows225:
 	CMPQ R13, DI
-	JGE  rows156
+	JGE  rows227
 
-row155:
+row226:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -27760,7 +32636,7 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows156
+	JGE          rows227
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -27779,7 +32655,7 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows156
+	JGE          rows227
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -27798,7 +32674,7 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows156
+	JGE          rows227
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -27817,14 +32693,14 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row155
+	JLT          row226
 
-rows156:
-summed157:
+rows227:
+summed228:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special160
+	JNE  special231
 
-final158:
+final229:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -27842,40 +32718,40 @@ final158:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around161
+	JNE       around232
 	VMOVDQU   Y0, (BX)
-	JMP       stored162
+	JMP       stored233
 
-around161:
+around232:
 	VMOVNTDQ Y0, (BX)
 
-stored162:
-stored159:
+stored233:
+stored230:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result147
-	JMP  over149
+	JLT  result218
+	JMP  over220
 
-many150:
+many221:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany148
-	JMP   few151
+	JEQ   tooMany219
+	JMP   few222
 
-special160:
+special231:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow163
+	JEQ     narrow234
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored159
+	JMP     stored230
 
-narrow163:
+narrow234:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip164
+	JEQ          skip235
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty165
+	JEQ          empty236
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R11, X2, X2
@@ -27883,10 +32759,10 @@ narrow163:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty165:
-skip164:
+empty236:
+skip235:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip166
+	JEQ       skip237
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -27894,37 +32770,577 @@ skip164:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip166:
-	JMP final158
+skip237:
+	JMP final229
 
-empty152:
+empty223:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed157
+	JNE     summed228
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around167
+	JNE     around238
 	VMOVDQU Y0, (BX)
-	JMP     stored168
+	JMP     stored239
 
-around167:
+around238:
 	VMOVNTDQ Y0, (BX)
 
-stored168:
-	JMP stored159
+stored239:
+	JMP stored230
 
-tooMany148:
+tooMany219:
 	MOVQ R8, results+24(FP)
 
-over149:
+over220:
 	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip169
-	ADDQ  $0x00000020, to+72(FP)
+	JEQ   skip240
+	ADDQ  $+32, to+72(FP)
 
-skip169:
+skip240:
 	SUBQ $0x00000010, R10
 
-narrower146:
+narrower217:
+	CMPQ R10, $0x00000008
+	JLT  narrower242
+	MOVQ to+72(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over245
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result243:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many246
+
+few247:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty248
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows250
+
+row249:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row249
+
+rows250:
+	CMPQ R13, DI
+	JGE  rows252
+
+row251:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row251
+
+rows252:
+summed253:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special256
+
+final254:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around257
+	VMOVDQU      X0, (BX)
+	JMP          stored258
+
+around257:
+	VMOVNTDQ X0, (BX)
+
+stored258:
+stored255:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result243
+	JMP  over245
+
+many246:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany244
+	JMP   few247
+
+special256:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow259
+	VMOVUPS Y0, (BX)
+	JMP     stored255
+
+narrow259:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip260
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty261
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R11, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty261:
+skip260:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip262
+	VPMOVZXWD (BX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y0, Y1, Y0
+
+skip262:
+	JMP final254
+
+empty248:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed253
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around263
+	VMOVDQU X0, (BX)
+	JMP     stored264
+
+around263:
+	VMOVNTDQ X0, (BX)
+
+stored264:
+	JMP stored255
+
+tooMany244:
+	MOVQ R8, results+24(FP)
+
+over245:
+	ADDQ  $0x00000010, R9
+	ADDQ  $+16, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip265
+	ADDQ  $+16, to+72(FP)
+
+skip265:
+	SUBQ $0x00000008, R10
+
+narrower242:
+	TESTQ  R10, R10
+	JLE    done266
+	MOVQ   columns+88(FP), BX
+	NEGQ   BX
+	ANDQ   $0x07, BX
+	ADDQ   BX, R10
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, to+72(FP)
+	TESTQ  $0x00000008, mode+96(FP)
+	JEQ    skip267
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, to+72(FP)
+
+skip267:
+	MOVQ to+72(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over270
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result268:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many271
+
+few272:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty273
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows275
+
+row274:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row274
+
+rows275:
+	CMPQ R13, DI
+	JGE  rows277
+
+row276:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row276
+
+rows277:
+summed278:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special281
+
+final279:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around282
+	VMOVDQU      X0, (BX)
+	JMP          stored283
+
+around282:
+	VMOVNTDQ X0, (BX)
+
+stored283:
+stored280:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result268
+	JMP  over270
+
+many271:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany269
+	JMP   few272
+
+special281:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow284
+	VMOVUPS Y0, (BX)
+	JMP     stored280
+
+narrow284:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip285
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty286
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R11, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty286:
+skip285:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip287
+	MOVQ         columns+88(FP), SI
+	NEGQ         SI
+	ANDQ         $0x07, SI
+	VMOVQ        SI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VPMOVZXWD    (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip287:
+	JMP final279
+
+empty273:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed278
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around288
+	VMOVDQU X0, (BX)
+	JMP     stored289
+
+around288:
+	VMOVNTDQ X0, (BX)
+
+stored289:
+	JMP stored280
+
+tooMany269:
+	MOVQ R8, results+24(FP)
+
+over270:
+done266:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27947,30 +33363,30 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none170
+	JEQ   none290
 	SUBQ  CX, DX
 
-none170:
+none290:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile171:
+tile291:
 	CMPQ R10, $0x00000020
-	JLT  narrower172
+	JLT  narrower292
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over175
+	JGE  over295
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result173:
+result293:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty176
+	JGE     empty296
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27987,9 +33403,9 @@ result173:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows179
+	JGE     rows299
 
-row178:
+row298:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -28026,13 +33442,13 @@ row178:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row178
+	JLT        row298
 
-rows179:
+rows299:
 	CMPQ R11, DI
-	JGE  rows181
+	JGE  rows301
 
-row180:
+row300:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -28066,9 +33482,9 @@ row180:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row180
+	JLT       row300
 
-rows181:
+rows301:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -28081,7 +33497,7 @@ rows181:
 	VMOVUPS      Y0, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none182
+	JEQ          none302
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -28132,10 +33548,10 @@ rows181:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)
 
-none182:
-	JMP stored177
+none302:
+	JMP stored297
 
-empty176:
+empty296:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -28152,7 +33568,7 @@ empty176:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none183
+	JEQ       none303
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -28171,39 +33587,39 @@ empty176:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none183:
-stored177:
+none303:
+stored297:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result293
+	JMP  over295
 	MOVQ R8, results+24(FP)
 
-over175:
+over295:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile171
+	JMP  tile291
 
-narrower172:
+narrower292:
 	CMPQ R10, $0x00000010
-	JLT  narrower185
+	JLT  narrower305
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over188
+	JGE  over308
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result186:
+result306:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty189
+	JGE     empty309
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -28216,9 +33632,9 @@ result186:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows192
+	JGE     rows312
 
-row191:
+row311:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -28241,13 +33657,13 @@ row191:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row191
+	JLT        row311
 
-rows192:
+rows312:
 	CMPQ R11, DI
-	JGE  rows194
+	JGE  rows314
 
-row193:
+row313:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -28267,7 +33683,7 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows194
+	JGE       rows314
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -28287,7 +33703,7 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows194
+	JGE       rows314
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -28307,7 +33723,7 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows194
+	JGE       rows314
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -28327,9 +33743,9 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row193
+	JLT       row313
 
-rows194:
+rows314:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -28337,7 +33753,7 @@ rows194:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none195
+	JEQ          none315
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -28368,10 +33784,10 @@ rows194:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)
 
-none195:
-	JMP stored190
+none315:
+	JMP stored310
 
-empty189:
+empty309:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -28381,7 +33797,7 @@ empty189:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none196
+	JEQ       none316
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -28396,26 +33812,737 @@ empty189:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none196:
-stored190:
+none316:
+stored310:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result186
-	JMP  over188
+	JLT  result306
+	JMP  over308
 	MOVQ R8, results+24(FP)
 
-over188:
+over308:
 	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
+	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower185:
+narrower305:
+	CMPQ R10, $0x00000008
+	JLT  narrower318
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over321
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result319:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty322
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows325
+
+row324:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row324
+
+rows325:
+	CMPQ R11, DI
+	JGE  rows327
+
+row326:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row326
+
+rows327:
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none328
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+
+none328:
+	JMP stored323
+
+empty322:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VMOVUPS      X0, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none329
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	VMOVUPD      Y9, (SI)
+	VMOVUPD      Y9, 32(SI)
+
+none329:
+stored323:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result319
+	JMP  over321
+	MOVQ R8, results+24(FP)
+
+over321:
+	ADDQ $0x00000010, R9
+	ADDQ $+16, to+56(FP)
+	SUBQ $0x00000008, R10
+
+narrower318:
+	TESTQ  R10, R10
+	JLE    done330
+	MOVQ   columns+72(FP), BX
+	NEGQ   BX
+	ANDQ   $0x07, BX
+	ADDQ   BX, R10
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, to+56(FP)
+	MOVQ   to+56(FP), BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over333
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result331:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty334
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows337
+
+row336:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row336
+
+rows337:
+	CMPQ R11, DI
+	JGE  rows339
+
+row338:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row338
+
+rows339:
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none340
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+
+none340:
+	JMP stored335
+
+empty334:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VMOVUPS      X0, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none341
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	VMOVUPD      Y9, (SI)
+	VMOVUPD      Y9, 32(SI)
+
+none341:
+stored335:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result331
+	JMP  over333
+	MOVQ R8, results+24(FP)
+
+over333:
+done330:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
 	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·pairProductsAVX2BF16(SB), NOSPLIT, $0-72
+	MOVQ         xs+32(FP), AX
+	MOVQ         ys+40(FP), CX
+	MOVQ         to+64(FP), DX
+	MOVQ         n+56(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y10
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y9
+	VMOVDQU      numbers32<>+0(SB), Y0
+	VPSUBD       Y10, Y0, Y10
+	VPCMPGTD     Y0, Y9, Y9
+	XORQ         BX, BX
+
+pair:
+	CMPQ      BX, count+48(FP)
+	JGE       end
+	MOVQ      (AX)(BX*8), SI
+	IMULQ     xStride+8(FP), SI
+	ADDQ      x+0(FP), SI
+	MOVQ      (CX)(BX*8), DI
+	IMULQ     yStride+24(FP), DI
+	ADDQ      y+16(FP), DI
+	LEAQ      12(BX), R10
+	CMPQ      R10, count+48(FP)
+	CMOVQGE   BX, R10
+	MOVQ      (CX)(R10*8), R10
+	IMULQ     yStride+24(FP), R10
+	ADDQ      y+16(FP), R10
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VPXOR     Y2, Y2, Y2
+	VPXOR     Y3, Y3, Y3
+	VPXOR     Y4, Y4, Y4
+	VPXOR     Y5, Y5, Y5
+	VPXOR     Y6, Y6, Y6
+	VPXOR     Y7, Y7, Y7
+	MOVQ      n+56(FP), R9
+	TESTQ     $0x00000007, R9
+	JEQ       none342
+	LEAQ      -8(R9), R8
+	SHLQ      $0x01, R8
+	VPMOVZXWD (SI)(R8*1), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD (DI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMULPS    Y11, Y8, Y8
+	VPERMPS   Y8, Y10, Y8
+	VANDPS    Y9, Y8, Y8
+
+none342:
+	XORQ R8, R8
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VPMOVZXWD  (SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  (DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	VPMOVZXWD  16(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  16(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y1, Y1
+	VPMOVZXWD  32(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  32(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
+	VPMOVZXWD  48(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  48(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y3, Y3
+	VPMOVZXWD  64(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  64(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
+	PREFETCHT0 64(R10)(R8*1)
+	VPMOVZXWD  80(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  80(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y5, Y5
+	VPMOVZXWD  96(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  96(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
+	VPMOVZXWD  112(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  112(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ  R9, R9
+	JLE    summed
+	CMPQ   R9, $0x00000008
+	JGE    whole343
+	VADDPS Y8, Y0, Y0
+	JMP    summed
+
+whole343:
+	VPMOVZXWD  (SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  (DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	CMPQ       R9, $0x00000008
+	JGE        whole344
+	VADDPS     Y8, Y1, Y1
+	JMP        summed
+
+whole344:
+	VPMOVZXWD 16(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 16(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y1, Y1
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole345
+	VADDPS    Y8, Y2, Y2
+	JMP       summed
+
+whole345:
+	VPMOVZXWD 32(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 32(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y2, Y2
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole346
+	VADDPS    Y8, Y3, Y3
+	JMP       summed
+
+whole346:
+	VPMOVZXWD 48(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 48(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y3, Y3
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole347
+	VADDPS    Y8, Y4, Y4
+	JMP       summed
+
+whole347:
+	VPMOVZXWD  64(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  64(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	CMPQ       R9, $0x00000008
+	JGE        whole348
+	VADDPS     Y8, Y5, Y5
+	JMP        summed
+
+whole348:
+	VPMOVZXWD 80(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 80(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y5, Y5
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole349
+	VADDPS    Y8, Y6, Y6
+	JMP       summed
+
+whole349:
+	VPMOVZXWD 96(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 96(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y6, Y6
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole350
+	VADDPS    Y8, Y7, Y7
+	JMP       summed
+
+whole350:
+	VPMOVZXWD 112(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 112(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	SUBQ      $0x00000008, R9
+
+summed:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (DX)(BX*4)
+	INCQ         BX
+	JMP          pair
+
+end:
 	VZEROUPPER
 	RET
 
@@ -28865,10 +34992,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip42
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 
 skip42:
 	SUBQ $0x00000040, R9
@@ -29187,10 +35314,10 @@ tooMany46:
 
 over47:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip80
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 
 skip80:
 	SUBQ $0x00000020, R9
@@ -29559,15 +35686,899 @@ tooMany84:
 
 over85:
 	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip116
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 
 skip116:
 	SUBQ $0x00000010, R9
 
 narrower82:
+	CMPQ R9, $0x00000008
+	JLT  narrower118
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over121
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result119:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many122
+
+few123:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty125
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none126
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide127
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows129
+
+row128:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row128
+
+rows129:
+	CMPQ R11, SI
+	JGE  rows131
+
+row130:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows131
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row130
+
+rows131:
+	JMP summed124
+
+none126:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows133
+
+row132:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row132
+
+rows133:
+	CMPQ R10, SI
+	JGE  rows135
+
+row134:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows135
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row134
+
+rows135:
+summed124:
+summed136:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special139
+
+final137:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around140
+	VMOVDQU   X0, (DX)
+	JMP       stored141
+
+around140:
+	VMOVNTDQ X0, (DX)
+
+stored141:
+stored138:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result119
+	JMP  over121
+
+many122:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany120
+	JMP   few123
+
+wide127:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows143
+
+row142:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row142
+
+rows143:
+	CMPQ R11, SI
+	JGE  rows145
+
+row144:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows145
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row144
+
+rows145:
+	JMP summed124
+
+special139:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow146
+	VMOVUPS Y0, (DX)
+	JMP     stored138
+
+narrow146:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip147
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty148
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty148:
+skip147:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip149
+	VCVTPH2PS (DX), Y1
+	VADDPS    Y0, Y1, Y0
+
+skip149:
+	JMP final137
+
+empty125:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed136
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around150
+	VMOVDQU X0, (DX)
+	JMP     stored151
+
+around150:
+	VMOVNTDQ X0, (DX)
+
+stored151:
+	JMP stored138
+
+tooMany120:
+	MOVQ DI, results+24(FP)
+
+over121:
+	ADDQ  $0x00000010, R8
+	ADDQ  $+16, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip152
+	ADDQ  $+16, to+56(FP)
+
+skip152:
+	SUBQ $0x00000008, R9
+
+narrower118:
+	TESTQ  R9, R9
+	JLE    done153
+	MOVQ   columns+72(FP), DX
+	NEGQ   DX
+	ANDQ   $0x07, DX
+	ADDQ   DX, R9
+	IMUL3Q $-2, DX, BX
+	ADDQ   BX, R8
+	IMUL3Q $-2, DX, BX
+	ADDQ   BX, to+56(FP)
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip154
+	IMUL3Q $-2, DX, BX
+	ADDQ   BX, to+56(FP)
+
+skip154:
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over157
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result155:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many158
+
+few159:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty161
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none162
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide163
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows165
+
+row164:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row164
+
+rows165:
+	CMPQ R10, SI
+	JGE  rows167
+
+row166:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows167
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row166
+
+rows167:
+	JMP summed160
+
+none162:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows169
+
+row168:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (R8)(R10*1), Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row168
+
+rows169:
+	CMPQ R9, SI
+	JGE  rows171
+
+row170:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows171
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JLT       row170
+
+rows171:
+summed160:
+summed172:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special175
+
+final173:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around176
+	VMOVDQU   X0, (DX)
+	JMP       stored177
+
+around176:
+	VMOVNTDQ X0, (DX)
+
+stored177:
+stored174:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result155
+	JMP  over157
+
+many158:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany156
+	JMP   few159
+
+wide163:
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows179
+
+row178:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row178
+
+rows179:
+	CMPQ R10, SI
+	JGE  rows181
+
+row180:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows181
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row180
+
+rows181:
+	JMP summed160
+
+special175:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow182
+	VMOVUPS Y0, (DX)
+	JMP     stored174
+
+narrow182:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip183
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty184
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty184:
+skip183:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip185
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VCVTPH2PS    (DX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip185:
+	JMP final173
+
+empty161:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed172
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around186
+	VMOVDQU X0, (DX)
+	JMP     stored187
+
+around186:
+	VMOVNTDQ X0, (DX)
+
+stored187:
+	JMP stored174
+
+tooMany156:
+	MOVQ DI, results+24(FP)
+
+over157:
+done153:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -29590,38 +36601,38 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none117
+	JEQ   none188
 	SUBQ  CX, DX
 
-none117:
+none188:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile118:
+tile189:
 	CMPQ R10, $0x00000020
-	JLT  narrower119
+	JLT  narrower190
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over122
+	JGE  over193
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result120:
+result191:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many123
+	JGT  many194
 
-few124:
+few195:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty125
+	JGE     empty196
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -29632,9 +36643,9 @@ few124:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows127
+	JGE     rows198
 
-row126:
+row197:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29662,13 +36673,13 @@ row126:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row126
+	JLT          row197
 
-rows127:
+rows198:
 	CMPQ R13, DI
-	JGE  rows129
+	JGE  rows200
 
-row128:
+row199:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -29693,68 +36704,68 @@ row128:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row128
+	JLT          row199
 
-rows129:
-summed130:
+rows200:
+summed201:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special133
+	JNE  special204
 
-final131:
+final202:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around134
+	JNE       around205
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored135
+	JMP       stored206
 
-around134:
+around205:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored135:
+stored206:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around136
+	JNE       around207
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored137
+	JMP       stored208
 
-around136:
+around207:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored137:
-stored132:
+stored208:
+stored203:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result120
-	JMP  over122
+	JLT  result191
+	JMP  over193
 
-many123:
+many194:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany121
-	JMP   few124
+	JEQ   tooMany192
+	JMP   few195
 
-special133:
+special204:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow138
+	JEQ     narrow209
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored132
+	JMP     stored203
 
-narrow138:
+narrow209:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip139
+	JEQ          skip210
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty140
+	JEQ          empty211
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -29764,10 +36775,10 @@ narrow138:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty140:
-skip139:
+empty211:
+skip210:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip141
+	JEQ       skip212
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -29777,62 +36788,62 @@ skip139:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip141:
-	JMP final131
+skip212:
+	JMP final202
 
-empty125:
+empty196:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed130
+	JNE     summed201
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around142
+	JNE     around213
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored143
+	JMP     stored214
 
-around142:
+around213:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored143:
-	JMP stored132
+stored214:
+	JMP stored203
 
-tooMany121:
+tooMany192:
 	MOVQ R8, results+24(FP)
 
-over122:
+over193:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip144
-	ADDQ  $0x00000040, to+72(FP)
+	JEQ   skip215
+	ADDQ  $+64, to+72(FP)
 
-skip144:
+skip215:
 	SUBQ $0x00000020, R10
-	JMP  tile118
+	JMP  tile189
 
-narrower119:
+narrower190:
 	CMPQ R10, $0x00000010
-	JLT  narrower146
+	JLT  narrower217
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over149
+	JGE  over220
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result147:
+result218:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many150
+	JGT  many221
 
-few151:
+few222:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty152
+	JGE     empty223
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -29843,9 +36854,9 @@ few151:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows154
+	JGE     rows225
 
-row153:
+row224:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29865,13 +36876,13 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row153
+	JLT          row224
 
-rows154:
+rows225:
 	CMPQ R13, DI
-	JGE  rows156
+	JGE  rows227
 
-row155:
+row226:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -29888,7 +36899,7 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows156
+	JGE          rows227
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -29905,7 +36916,7 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows156
+	JGE          rows227
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -29922,7 +36933,7 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows156
+	JGE          rows227
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -29939,53 +36950,53 @@ row155:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row155
+	JLT          row226
 
-rows156:
-summed157:
+rows227:
+summed228:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special160
+	JNE  special231
 
-final158:
+final229:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around161
+	JNE       around232
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored162
+	JMP       stored233
 
-around161:
+around232:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored162:
-stored159:
+stored233:
+stored230:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result147
-	JMP  over149
+	JLT  result218
+	JMP  over220
 
-many150:
+many221:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany148
-	JMP   few151
+	JEQ   tooMany219
+	JMP   few222
 
-special160:
+special231:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow163
+	JEQ     narrow234
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored159
+	JMP     stored230
 
-narrow163:
+narrow234:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip164
+	JEQ          skip235
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty165
+	JEQ          empty236
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R11, X2, X2
@@ -29993,46 +37004,550 @@ narrow163:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty165:
-skip164:
+empty236:
+skip235:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip166
+	JEQ       skip237
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip166:
-	JMP final158
+skip237:
+	JMP final229
 
-empty152:
+empty223:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed157
+	JNE     summed228
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around167
+	JNE     around238
 	VMOVDQU Y0, (BX)
-	JMP     stored168
+	JMP     stored239
 
-around167:
+around238:
 	VMOVNTDQ Y0, (BX)
 
-stored168:
-	JMP stored159
+stored239:
+	JMP stored230
 
-tooMany148:
+tooMany219:
 	MOVQ R8, results+24(FP)
 
-over149:
+over220:
 	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip169
-	ADDQ  $0x00000020, to+72(FP)
+	JEQ   skip240
+	ADDQ  $+32, to+72(FP)
 
-skip169:
+skip240:
 	SUBQ $0x00000010, R10
 
-narrower146:
+narrower217:
+	CMPQ R10, $0x00000008
+	JLT  narrower242
+	MOVQ to+72(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over245
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result243:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many246
+
+few247:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty248
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows250
+
+row249:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row249
+
+rows250:
+	CMPQ R13, DI
+	JGE  rows252
+
+row251:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows252
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row251
+
+rows252:
+summed253:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special256
+
+final254:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around257
+	VMOVDQU   X0, (BX)
+	JMP       stored258
+
+around257:
+	VMOVNTDQ X0, (BX)
+
+stored258:
+stored255:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result243
+	JMP  over245
+
+many246:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany244
+	JMP   few247
+
+special256:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow259
+	VMOVUPS Y0, (BX)
+	JMP     stored255
+
+narrow259:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip260
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty261
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R11, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty261:
+skip260:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip262
+	VCVTPH2PS (BX), Y1
+	VADDPS    Y0, Y1, Y0
+
+skip262:
+	JMP final254
+
+empty248:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed253
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around263
+	VMOVDQU X0, (BX)
+	JMP     stored264
+
+around263:
+	VMOVNTDQ X0, (BX)
+
+stored264:
+	JMP stored255
+
+tooMany244:
+	MOVQ R8, results+24(FP)
+
+over245:
+	ADDQ  $0x00000010, R9
+	ADDQ  $+16, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip265
+	ADDQ  $+16, to+72(FP)
+
+skip265:
+	SUBQ $0x00000008, R10
+
+narrower242:
+	TESTQ  R10, R10
+	JLE    done266
+	MOVQ   columns+88(FP), BX
+	NEGQ   BX
+	ANDQ   $0x07, BX
+	ADDQ   BX, R10
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, to+72(FP)
+	TESTQ  $0x00000008, mode+96(FP)
+	JEQ    skip267
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, to+72(FP)
+
+skip267:
+	MOVQ to+72(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over270
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result268:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many271
+
+few272:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    SI, DI
+	JGE     empty273
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows275
+
+row274:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row274
+
+rows275:
+	CMPQ R13, DI
+	JGE  rows277
+
+row276:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows277
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R12), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row276
+
+rows277:
+summed278:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special281
+
+final279:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around282
+	VMOVDQU   X0, (BX)
+	JMP       stored283
+
+around282:
+	VMOVNTDQ X0, (BX)
+
+stored283:
+stored280:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result268
+	JMP  over270
+
+many271:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany269
+	JMP   few272
+
+special281:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow284
+	VMOVUPS Y0, (BX)
+	JMP     stored280
+
+narrow284:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip285
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty286
+	SHRQ         $0x03, R11
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R11, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty286:
+skip285:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip287
+	MOVQ         columns+88(FP), SI
+	NEGQ         SI
+	ANDQ         $0x07, SI
+	VMOVQ        SI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VCVTPH2PS    (BX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip287:
+	JMP final279
+
+empty273:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed278
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around288
+	VMOVDQU X0, (BX)
+	JMP     stored289
+
+around288:
+	VMOVNTDQ X0, (BX)
+
+stored289:
+	JMP stored280
+
+tooMany269:
+	MOVQ R8, results+24(FP)
+
+over270:
+done266:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -30055,30 +37570,30 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none170
+	JEQ   none290
 	SUBQ  CX, DX
 
-none170:
+none290:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile171:
+tile291:
 	CMPQ R10, $0x00000020
-	JLT  narrower172
+	JLT  narrower292
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over175
+	JGE  over295
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result173:
+result293:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty176
+	JGE     empty296
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -30095,9 +37610,9 @@ result173:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows179
+	JGE     rows299
 
-row178:
+row298:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -30130,13 +37645,13 @@ row178:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row178
+	JLT        row298
 
-rows179:
+rows299:
 	CMPQ R11, DI
-	JGE  rows181
+	JGE  rows301
 
-row180:
+row300:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -30166,9 +37681,9 @@ row180:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row180
+	JLT       row300
 
-rows181:
+rows301:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -30179,7 +37694,7 @@ rows181:
 	VMOVUPS      X1, 48(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none182
+	JEQ          none302
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -30230,10 +37745,10 @@ rows181:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)
 
-none182:
-	JMP stored177
+none302:
+	JMP stored297
 
-empty176:
+empty296:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -30248,7 +37763,7 @@ empty176:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none183
+	JEQ       none303
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -30267,39 +37782,39 @@ empty176:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none183:
-stored177:
+none303:
+stored297:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result293
+	JMP  over295
 	MOVQ R8, results+24(FP)
 
-over175:
+over295:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile171
+	JMP  tile291
 
-narrower172:
+narrower292:
 	CMPQ R10, $0x00000010
-	JLT  narrower185
+	JLT  narrower305
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over188
+	JGE  over308
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result186:
+result306:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty189
+	JGE     empty309
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -30312,9 +37827,9 @@ result186:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows192
+	JGE     rows312
 
-row191:
+row311:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -30335,13 +37850,13 @@ row191:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row191
+	JLT        row311
 
-rows192:
+rows312:
 	CMPQ R11, DI
-	JGE  rows194
+	JGE  rows314
 
-row193:
+row313:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -30359,7 +37874,7 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows194
+	JGE       rows314
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -30377,7 +37892,7 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows194
+	JGE       rows314
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -30395,7 +37910,7 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows194
+	JGE       rows314
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -30413,16 +37928,16 @@ row193:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row193
+	JLT       row313
 
-rows194:
+rows314:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none195
+	JEQ          none315
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -30453,10 +37968,10 @@ rows194:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)
 
-none195:
-	JMP stored190
+none315:
+	JMP stored310
 
-empty189:
+empty309:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -30465,7 +37980,7 @@ empty189:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none196
+	JEQ       none316
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -30480,22 +37995,448 @@ empty189:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none196:
-stored190:
+none316:
+stored310:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result186
-	JMP  over188
+	JLT  result306
+	JMP  over308
 	MOVQ R8, results+24(FP)
 
-over188:
+over308:
 	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
+	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower185:
+narrower305:
+	CMPQ R10, $0x00000008
+	JLT  narrower318
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over321
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result319:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty322
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows325
+
+row324:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row324
+
+rows325:
+	CMPQ R11, DI
+	JGE  rows327
+
+row326:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows327
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row326
+
+rows327:
+	VCVTPS2PH    $0x00, Y0, X0
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none328
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+
+none328:
+	JMP stored323
+
+empty322:
+	VPXOR     Y0, Y0, Y0
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVUPS   X0, (BX)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none329
+	MOVQ      columns+72(FP), SI
+	SUBQ      R10, SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	VMOVUPD   Y9, (SI)
+	VMOVUPD   Y9, 32(SI)
+
+none329:
+stored323:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result319
+	JMP  over321
+	MOVQ R8, results+24(FP)
+
+over321:
+	ADDQ $0x00000010, R9
+	ADDQ $+16, to+56(FP)
+	SUBQ $0x00000008, R10
+
+narrower318:
+	TESTQ  R10, R10
+	JLE    done330
+	MOVQ   columns+72(FP), BX
+	NEGQ   BX
+	ANDQ   $0x07, BX
+	ADDQ   BX, R10
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, R9
+	IMUL3Q $-2, BX, SI
+	ADDQ   SI, to+56(FP)
+	MOVQ   to+56(FP), BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over333
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result331:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty334
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows337
+
+row336:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row336
+
+rows337:
+	CMPQ R11, DI
+	JGE  rows339
+
+row338:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows339
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row338
+
+rows339:
+	VCVTPS2PH    $0x00, Y0, X0
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none340
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+
+none340:
+	JMP stored335
+
+empty334:
+	VPXOR     Y0, Y0, Y0
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVUPS   X0, (BX)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none341
+	MOVQ      columns+72(FP), SI
+	SUBQ      R10, SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	VMOVUPD   Y9, (SI)
+	VMOVUPD   Y9, 32(SI)
+
+none341:
+stored335:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result331
+	JMP  over333
+	MOVQ R8, results+24(FP)
+
+over333:
+done330:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -30503,844 +38444,208 @@ narrower185:
 	VZEROUPPER
 	RET
 
-// func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·pairProductsAVX512F32(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
-
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
-
-stripe:
-	CMPQ       R9, $0x00000040
-	JLT        rest
-	VMOVUPS    (SI)(R8*1), Z4
-	VMOVUPS    (DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z0, Z0
-	PREFETCHT0 (R10)(R8*1)
-	VMOVUPS    64(SI)(R8*1), Z4
-	VMOVUPS    64(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z1, Z1
-	PREFETCHT0 64(R10)(R8*1)
-	VMOVUPS    128(SI)(R8*1), Z4
-	VMOVUPS    128(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z2, Z2
-	PREFETCHT0 128(R10)(R8*1)
-	VMOVUPS    192(SI)(R8*1), Z4
-	VMOVUPS    192(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	PREFETCHT0 192(R10)(R8*1)
-	ADDQ       $0x00000100, R8
-	SUBQ       $0x00000040, R9
-	JMP        stripe
-
-rest:
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  (SI)(R8*1), K1, Z4
-	VMOVUPS.Z  (DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z0, Z0
-	PREFETCHT0 (R10)(R8*1)
-	SUBQ       $0x00000010, R9
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  64(SI)(R8*1), K1, Z4
-	VMOVUPS.Z  64(DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z1, Z1
-	PREFETCHT0 64(R10)(R8*1)
-	SUBQ       $0x00000010, R9
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  128(SI)(R8*1), K1, Z4
-	VMOVUPS.Z  128(DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z2, Z2
-	PREFETCHT0 128(R10)(R8*1)
-	SUBQ       $0x00000010, R9
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  192(SI)(R8*1), K1, Z4
-	VMOVUPS.Z  192(DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	PREFETCHT0 192(R10)(R8*1)
-	SUBQ       $0x00000010, R9
-
-summed:
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X5
-	VADDPS        X5, X4, X4
-	VMOVHLPS      X4, X4, X5
-	VADDPS        X5, X4, X4
-	VMOVSHDUP     X4, X5
-	VADDSS        X5, X4, X4
-	VMOVSS        X4, (DX)(BX*4)
-	INCQ          BX
-	JMP           pair
-
-end:
-	VZEROUPPER
-	RET
-
-// func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·pairProductsAVX512BF16(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
-
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
-
-stripe:
-	CMPQ       R9, $0x00000040
-	JLT        rest
-	VPMOVZXWD  (SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  (DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z0, Z0
-	PREFETCHT0 (R10)(R8*1)
-	VPMOVZXWD  32(SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  32(DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z1, Z1
-	VPMOVZXWD  64(SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  64(DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z2, Z2
-	PREFETCHT0 64(R10)(R8*1)
-	VPMOVZXWD  96(SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  96(DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	ADDQ       $0x00000080, R8
-	SUBQ       $0x00000040, R9
-	JMP        stripe
-
-rest:
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VPMOVZXWD.Z (SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z (DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z0, Z0
-	PREFETCHT0  (R10)(R8*1)
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VPMOVZXWD.Z 32(SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z 32(DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z1, Z1
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VPMOVZXWD.Z 64(SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z 64(DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z2, Z2
-	PREFETCHT0  64(R10)(R8*1)
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R10
-	BZHIQ       R9, R10, R10
-	KMOVW       R10, K1
-	VPMOVZXWD.Z 96(SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z 96(DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z3, Z3
-	SUBQ        $0x00000010, R9
-
-summed:
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X5
-	VADDPS        X5, X4, X4
-	VMOVHLPS      X4, X4, X5
-	VADDPS        X5, X4, X4
-	VMOVSHDUP     X4, X5
-	VADDSS        X5, X4, X4
-	VMOVSS        X4, (DX)(BX*4)
-	INCQ          BX
-	JMP           pair
-
-end:
-	VZEROUPPER
-	RET
-
-// func pairProductsAVX512F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·pairProductsAVX512F16(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
-
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
-
-stripe:
-	CMPQ       R9, $0x00000040
-	JLT        rest
-	VCVTPH2PS  (SI)(R8*1), Z4
-	VCVTPH2PS  (DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z0, Z0
-	PREFETCHT0 (R10)(R8*1)
-	VCVTPH2PS  32(SI)(R8*1), Z4
-	VCVTPH2PS  32(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z1, Z1
-	VCVTPH2PS  64(SI)(R8*1), Z4
-	VCVTPH2PS  64(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z2, Z2
-	PREFETCHT0 64(R10)(R8*1)
-	VCVTPH2PS  96(SI)(R8*1), Z4
-	VCVTPH2PS  96(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	ADDQ       $0x00000080, R8
-	SUBQ       $0x00000040, R9
-	JMP        stripe
-
-rest:
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VCVTPH2PS.Z (SI)(R8*1), K1, Z4
-	VCVTPH2PS.Z (DI)(R8*1), K1, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z0, Z0
-	PREFETCHT0  (R10)(R8*1)
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VCVTPH2PS.Z 32(SI)(R8*1), K1, Z4
-	VCVTPH2PS.Z 32(DI)(R8*1), K1, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z1, Z1
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VCVTPH2PS.Z 64(SI)(R8*1), K1, Z4
-	VCVTPH2PS.Z 64(DI)(R8*1), K1, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z2, Z2
-	PREFETCHT0  64(R10)(R8*1)
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R10
-	BZHIQ       R9, R10, R10
-	KMOVW       R10, K1
-	VCVTPH2PS.Z 96(SI)(R8*1), K1, Z4
-	VCVTPH2PS.Z 96(DI)(R8*1), K1, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z3, Z3
-	SUBQ        $0x00000010, R9
-
-summed:
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X5
-	VADDPS        X5, X4, X4
-	VMOVHLPS      X4, X4, X5
-	VADDPS        X5, X4, X4
-	VMOVSHDUP     X4, X5
-	VADDSS        X5, X4, X4
-	VMOVSS        X4, (DX)(BX*4)
-	INCQ          BX
-	JMP           pair
-
-end:
-	VZEROUPPER
-	RET
-
-// func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·pairProductsAVX2F32(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
-
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
-
-stripe:
-	CMPQ       R9, $0x00000040
-	JLT        rest
-	VMOVUPS    (SI)(R8*1), Y8
-	VMOVUPS    (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (R10)(R8*1)
-	VMOVUPS    32(SI)(R8*1), Y8
-	VMOVUPS    32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VMOVUPS    64(SI)(R8*1), Y8
-	VMOVUPS    64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	PREFETCHT0 64(R10)(R8*1)
-	VMOVUPS    96(SI)(R8*1), Y8
-	VMOVUPS    96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VMOVUPS    128(SI)(R8*1), Y8
-	VMOVUPS    128(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 128(R10)(R8*1)
-	VMOVUPS    160(SI)(R8*1), Y8
-	VMOVUPS    160(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VMOVUPS    192(SI)(R8*1), Y8
-	VMOVUPS    192(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	PREFETCHT0 192(R10)(R8*1)
-	VMOVUPS    224(SI)(R8*1), Y8
-	VMOVUPS    224(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x00000100, R8
-	SUBQ       $0x00000040, R9
-	JMP        stripe
-
-rest:
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    (SI)(R8*1), Y8
-	VMOVUPS    (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (R10)(R8*1)
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    32(SI)(R8*1), Y8
-	VMOVUPS    32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    64(SI)(R8*1), Y8
-	VMOVUPS    64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	PREFETCHT0 64(R10)(R8*1)
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    96(SI)(R8*1), Y8
-	VMOVUPS    96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    128(SI)(R8*1), Y8
-	VMOVUPS    128(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 128(R10)(R8*1)
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    160(SI)(R8*1), Y8
-	VMOVUPS    160(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    192(SI)(R8*1), Y8
-	VMOVUPS    192(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	PREFETCHT0 192(R10)(R8*1)
-	SUBQ       $0x00000008, R9
-
-summed:
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y2, Y2
-	VADDPS       Y7, Y3, Y3
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VADDSS       X1, X0, X0
-	VMOVSS       X0, (DX)(BX*4)
-	INCQ         BX
-	JMP          pair
-
-end:
-	VZEROUPPER
-	RET
-
-// func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·pairProductsAVX2BF16(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
-
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
-
-stripe:
-	CMPQ       R9, $0x00000040
-	JLT        rest
-	VPMOVZXWD  (SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  (DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (R10)(R8*1)
-	VPMOVZXWD  16(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  16(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VPMOVZXWD  32(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  32(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	VPMOVZXWD  48(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  48(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VPMOVZXWD  64(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  64(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 64(R10)(R8*1)
-	VPMOVZXWD  80(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  80(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VPMOVZXWD  96(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  96(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	VPMOVZXWD  112(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  112(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x00000080, R8
-	SUBQ       $0x00000040, R9
-	JMP        stripe
-
-rest:
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  (SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  (DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (R10)(R8*1)
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  16(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  16(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  32(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  32(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  48(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  48(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  64(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  64(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 64(R10)(R8*1)
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  80(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  80(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  96(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  96(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	SUBQ       $0x00000008, R9
-
-summed:
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y2, Y2
-	VADDPS       Y7, Y3, Y3
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VADDSS       X1, X0, X0
-	VMOVSS       X0, (DX)(BX*4)
-	INCQ         BX
-	JMP          pair
-
-end:
-	VZEROUPPER
-	RET
-
 // func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·pairProductsAVX2F16(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
+	MOVQ         xs+32(FP), AX
+	MOVQ         ys+40(FP), CX
+	MOVQ         to+64(FP), DX
+	MOVQ         n+56(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y10
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y9
+	VMOVDQU      numbers32<>+0(SB), Y0
+	VPSUBD       Y10, Y0, Y10
+	VPCMPGTD     Y0, Y9, Y9
+	XORQ         BX, BX
 
 pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
+	CMPQ      BX, count+48(FP)
+	JGE       end
+	MOVQ      (AX)(BX*8), SI
+	IMULQ     xStride+8(FP), SI
+	ADDQ      x+0(FP), SI
+	MOVQ      (CX)(BX*8), DI
+	IMULQ     yStride+24(FP), DI
+	ADDQ      y+16(FP), DI
+	LEAQ      12(BX), R10
+	CMPQ      R10, count+48(FP)
+	CMOVQGE   BX, R10
+	MOVQ      (CX)(R10*8), R10
+	IMULQ     yStride+24(FP), R10
+	ADDQ      y+16(FP), R10
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VPXOR     Y2, Y2, Y2
+	VPXOR     Y3, Y3, Y3
+	VPXOR     Y4, Y4, Y4
+	VPXOR     Y5, Y5, Y5
+	VPXOR     Y6, Y6, Y6
+	VPXOR     Y7, Y7, Y7
+	MOVQ      n+56(FP), R9
+	TESTQ     $0x00000007, R9
+	JEQ       none342
+	LEAQ      -8(R9), R8
+	SHLQ      $0x01, R8
+	VCVTPH2PS (SI)(R8*1), Y8
+	VCVTPH2PS (DI)(R8*1), Y11
+	VMULPS    Y11, Y8, Y8
+	VPERMPS   Y8, Y10, Y8
+	VANDPS    Y9, Y8, Y8
+
+none342:
+	XORQ R8, R8
 
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
-	VCVTPH2PS  (SI)(R8*1), Y8
-	VCVTPH2PS  (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	VCVTPH2PS  (SI)(R8*1), Y11
+	VCVTPH2PS  (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
-	VCVTPH2PS  16(SI)(R8*1), Y8
-	VCVTPH2PS  16(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VCVTPH2PS  32(SI)(R8*1), Y8
-	VCVTPH2PS  32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	VCVTPH2PS  48(SI)(R8*1), Y8
-	VCVTPH2PS  48(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VCVTPH2PS  64(SI)(R8*1), Y8
-	VCVTPH2PS  64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	VCVTPH2PS  16(SI)(R8*1), Y11
+	VCVTPH2PS  16(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y1, Y1
+	VCVTPH2PS  32(SI)(R8*1), Y11
+	VCVTPH2PS  32(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
+	VCVTPH2PS  48(SI)(R8*1), Y11
+	VCVTPH2PS  48(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y3, Y3
+	VCVTPH2PS  64(SI)(R8*1), Y11
+	VCVTPH2PS  64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 64(R10)(R8*1)
-	VCVTPH2PS  80(SI)(R8*1), Y8
-	VCVTPH2PS  80(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VCVTPH2PS  96(SI)(R8*1), Y8
-	VCVTPH2PS  96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	VCVTPH2PS  112(SI)(R8*1), Y8
-	VCVTPH2PS  112(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
+	VCVTPH2PS  80(SI)(R8*1), Y11
+	VCVTPH2PS  80(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y5, Y5
+	VCVTPH2PS  96(SI)(R8*1), Y11
+	VCVTPH2PS  96(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
+	VCVTPH2PS  112(SI)(R8*1), Y11
+	VCVTPH2PS  112(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y7, Y7
 	ADDQ       $0x00000080, R8
 	SUBQ       $0x00000040, R9
 	JMP        stripe
 
 rest:
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  (SI)(R8*1), Y8
-	VCVTPH2PS  (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	TESTQ  R9, R9
+	JLE    summed
+	CMPQ   R9, $0x00000008
+	JGE    whole343
+	VADDPS Y8, Y0, Y0
+	JMP    summed
+
+whole343:
+	VCVTPH2PS  (SI)(R8*1), Y11
+	VCVTPH2PS  (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VCVTPH2PS  16(SI)(R8*1), Y8
-	VCVTPH2PS  16(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole344
 	VADDPS     Y8, Y1, Y1
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  32(SI)(R8*1), Y8
-	VCVTPH2PS  32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  48(SI)(R8*1), Y8
-	VCVTPH2PS  48(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  64(SI)(R8*1), Y8
-	VCVTPH2PS  64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	JMP        summed
+
+whole344:
+	VCVTPH2PS 16(SI)(R8*1), Y11
+	VCVTPH2PS 16(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y1, Y1
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole345
+	VADDPS    Y8, Y2, Y2
+	JMP       summed
+
+whole345:
+	VCVTPH2PS 32(SI)(R8*1), Y11
+	VCVTPH2PS 32(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y2, Y2
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole346
+	VADDPS    Y8, Y3, Y3
+	JMP       summed
+
+whole346:
+	VCVTPH2PS 48(SI)(R8*1), Y11
+	VCVTPH2PS 48(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y3, Y3
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole347
+	VADDPS    Y8, Y4, Y4
+	JMP       summed
+
+whole347:
+	VCVTPH2PS  64(SI)(R8*1), Y11
+	VCVTPH2PS  64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 64(R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VCVTPH2PS  80(SI)(R8*1), Y8
-	VCVTPH2PS  80(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole348
 	VADDPS     Y8, Y5, Y5
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  96(SI)(R8*1), Y8
-	VCVTPH2PS  96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	SUBQ       $0x00000008, R9
+	JMP        summed
+
+whole348:
+	VCVTPH2PS 80(SI)(R8*1), Y11
+	VCVTPH2PS 80(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y5, Y5
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole349
+	VADDPS    Y8, Y6, Y6
+	JMP       summed
+
+whole349:
+	VCVTPH2PS 96(SI)(R8*1), Y11
+	VCVTPH2PS 96(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y6, Y6
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole350
+	VADDPS    Y8, Y7, Y7
+	JMP       summed
+
+whole350:
+	VCVTPH2PS 112(SI)(R8*1), Y11
+	VCVTPH2PS 112(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	SUBQ      $0x00000008, R9
 
 summed:
 	VADDPS       Y4, Y0, Y0

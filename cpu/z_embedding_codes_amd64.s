@@ -595,7 +595,7 @@ tooMany4:
 
 over5:
 	ADDQ $0x00000080, R8
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
 	JMP  tile1
 
@@ -1015,7 +1015,7 @@ tooMany39:
 
 over40:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
 narrower37:
@@ -1563,7 +1563,7 @@ tooMany74:
 
 over75:
 	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
 narrower72:
@@ -2243,7 +2243,7 @@ tooMany109:
 
 over110:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
 narrower107:
@@ -2908,6 +2908,8443 @@ tooMany143:
 
 over144:
 done141:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+// func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $0-128
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), R9
+
+tile171:
+	CMPQ R9, $0x00000080
+	JLT  narrower172
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over175
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result173:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many176
+
+few177:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	CMPQ    BX, SI
+	JGE     empty179
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none180
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows182
+
+row181:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row181
+
+rows182:
+	CMPQ R11, SI
+	JGE  rows184
+
+row183:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row183
+
+rows184:
+	JMP summed178
+
+none180:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros185
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows187
+
+row186:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	PREFETCHT0   64(R8)(R12*1)
+	VPMOVZXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row186
+
+rows187:
+	CMPQ R10, SI
+	JGE  rows189
+
+row188:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row188
+
+rows189:
+	JMP summed178
+
+zeros185:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows191
+
+row190:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	PREFETCHT0   64(R8)(R12*1)
+	VPMOVZXBD    80(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row190
+
+rows191:
+	CMPQ R10, SI
+	JGE  rows193
+
+row192:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	VPMOVZXBD    80(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row192
+
+rows193:
+summed178:
+summed194:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special197
+
+final195:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around198
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	JMP       stored199
+
+around198:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
+
+stored199:
+stored196:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result173
+	JMP  over175
+
+many176:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany174
+	JMP   few177
+
+special197:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow200
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	JMP     stored196
+
+narrow200:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip201
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty202
+	SHRQ         $0x03, R10
+	VPXORD       X12, X12, X12
+	VCVTSI2SSQ   R10, X12, X12
+	VBROADCASTSS X12, Z8
+	VDIVPS       Z8, Z0, Z0
+	VDIVPS       Z8, Z1, Z1
+	VDIVPS       Z8, Z2, Z2
+	VDIVPS       Z8, Z3, Z3
+	VDIVPS       Z8, Z4, Z4
+	VDIVPS       Z8, Z5, Z5
+	VDIVPS       Z8, Z6, Z6
+	VDIVPS       Z8, Z7, Z7
+
+empty202:
+skip201:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip203
+	VMOVUPS (DX), Z8
+	VADDPS  Z0, Z8, Z0
+	VMOVUPS 64(DX), Z8
+	VADDPS  Z1, Z8, Z1
+	VMOVUPS 128(DX), Z8
+	VADDPS  Z2, Z8, Z2
+	VMOVUPS 192(DX), Z8
+	VADDPS  Z3, Z8, Z3
+	VMOVUPS 256(DX), Z8
+	VADDPS  Z4, Z8, Z4
+	VMOVUPS 320(DX), Z8
+	VADDPS  Z5, Z8, Z5
+	VMOVUPS 384(DX), Z8
+	VADDPS  Z6, Z8, Z6
+	VMOVUPS 448(DX), Z8
+	VADDPS  Z7, Z8, Z7
+
+skip203:
+	JMP final195
+
+empty179:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed194
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around204
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored205
+
+around204:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+
+stored205:
+	JMP stored196
+
+tooMany174:
+	MOVQ DI, results+24(FP)
+
+over175:
+	ADDQ $0x00000080, R8
+	ADDQ $+512, to+56(FP)
+	SUBQ $0x00000080, R9
+	JMP  tile171
+
+narrower172:
+	CMPQ R9, $0x00000040
+	JLT  narrower207
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over210
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result208:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many211
+
+few212:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty214
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none215
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows217
+
+row216:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row216
+
+rows217:
+	CMPQ R11, SI
+	JGE  rows219
+
+row218:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row218
+
+rows219:
+	JMP summed213
+
+none215:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros220
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows222
+
+row221:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row221
+
+rows222:
+	CMPQ R10, SI
+	JGE  rows224
+
+row223:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row223
+
+rows224:
+	JMP summed213
+
+zeros220:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows226
+
+row225:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z5
+	VCVTDQ2PS    Z5, Z5
+	VPMOVZXBD    (R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row225
+
+rows226:
+	CMPQ R10, SI
+	JGE  rows228
+
+row227:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z5
+	VCVTDQ2PS    Z5, Z5
+	VPMOVZXBD    (R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row227
+
+rows228:
+summed213:
+summed229:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special232
+
+final230:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around233
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	JMP       stored234
+
+around233:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+
+stored234:
+stored231:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result208
+	JMP  over210
+
+many211:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany209
+	JMP   few212
+
+special232:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow235
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	JMP     stored231
+
+narrow235:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip236
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty237
+	SHRQ         $0x03, R10
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   R10, X13, X13
+	VBROADCASTSS X13, Z4
+	VDIVPS       Z4, Z0, Z0
+	VDIVPS       Z4, Z1, Z1
+	VDIVPS       Z4, Z2, Z2
+	VDIVPS       Z4, Z3, Z3
+
+empty237:
+skip236:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip238
+	VMOVUPS (DX), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS 64(DX), Z4
+	VADDPS  Z1, Z4, Z1
+	VMOVUPS 128(DX), Z4
+	VADDPS  Z2, Z4, Z2
+	VMOVUPS 192(DX), Z4
+	VADDPS  Z3, Z4, Z3
+
+skip238:
+	JMP final230
+
+empty214:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed229
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around239
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored240
+
+around239:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+
+stored240:
+	JMP stored231
+
+tooMany209:
+	MOVQ DI, results+24(FP)
+
+over210:
+	ADDQ $0x00000040, R8
+	ADDQ $+256, to+56(FP)
+	SUBQ $0x00000040, R9
+
+narrower207:
+	CMPQ R9, $0x00000020
+	JLT  narrower242
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over245
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result243:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many246
+
+few247:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	CMPQ    BX, SI
+	JGE     empty249
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none250
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows252
+
+row251:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row251
+
+rows252:
+	CMPQ R11, SI
+	JGE  rows254
+
+row253:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows254
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows254
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows254
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row253
+
+rows254:
+	JMP summed248
+
+none250:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros255
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows257
+
+row256:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row256
+
+rows257:
+	CMPQ R10, SI
+	JGE  rows259
+
+row258:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows259
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows259
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows259
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row258
+
+rows259:
+	JMP summed248
+
+zeros255:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows261
+
+row260:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row260
+
+rows261:
+	CMPQ R10, SI
+	JGE  rows263
+
+row262:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows263
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows263
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows263
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row262
+
+rows263:
+summed248:
+summed264:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special267
+
+final265:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around268
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	JMP       stored269
+
+around268:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+
+stored269:
+stored266:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result243
+	JMP  over245
+
+many246:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany244
+	JMP   few247
+
+special267:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow270
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	JMP     stored266
+
+narrow270:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip271
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty272
+	SHRQ         $0x03, R10
+	VPXORD       X14, X14, X14
+	VCVTSI2SSQ   R10, X14, X14
+	VBROADCASTSS X14, Z2
+	VDIVPS       Z2, Z0, Z0
+	VDIVPS       Z2, Z1, Z1
+
+empty272:
+skip271:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip273
+	VMOVUPS (DX), Z2
+	VADDPS  Z0, Z2, Z0
+	VMOVUPS 64(DX), Z2
+	VADDPS  Z1, Z2, Z1
+
+skip273:
+	JMP final265
+
+empty249:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed264
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around274
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored275
+
+around274:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+
+stored275:
+	JMP stored266
+
+tooMany244:
+	MOVQ DI, results+24(FP)
+
+over245:
+	ADDQ $0x00000020, R8
+	ADDQ $+128, to+56(FP)
+	SUBQ $0x00000020, R9
+
+narrower242:
+	CMPQ R9, $0x00000010
+	JLT  narrower277
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over280
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result278:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many281
+
+few282:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    BX, SI
+	JGE     empty284
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none285
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows287
+
+row286:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row286
+
+rows287:
+	CMPQ R11, SI
+	JGE  rows289
+
+row288:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows289
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows289
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows289
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows289
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows289
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows289
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows289
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row288
+
+rows289:
+	JMP summed283
+
+none285:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros290
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows292
+
+row291:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row291
+
+rows292:
+	CMPQ R10, SI
+	JGE  rows294
+
+row293:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows294
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows294
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows294
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows294
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows294
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows294
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows294
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row293
+
+rows294:
+	JMP summed283
+
+zeros290:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows296
+
+row295:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row295
+
+rows296:
+	CMPQ R10, SI
+	JGE  rows298
+
+row297:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows298
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows298
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows298
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows298
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows298
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows298
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows298
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row297
+
+rows298:
+summed283:
+summed299:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special302
+
+final300:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around303
+	VMOVDQU64 Z0, (DX)
+	JMP       stored304
+
+around303:
+	VMOVNTDQ Z0, (DX)
+
+stored304:
+stored301:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result278
+	JMP  over280
+
+many281:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany279
+	JMP   few282
+
+special302:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow305
+	VMOVUPS Z0, (DX)
+	JMP     stored301
+
+narrow305:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip306
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty307
+	SHRQ         $0x03, R10
+	VPXORD       X15, X15, X15
+	VCVTSI2SSQ   R10, X15, X15
+	VBROADCASTSS X15, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty307:
+skip306:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip308
+	VMOVUPS (DX), Z1
+	VADDPS  Z0, Z1, Z0
+
+skip308:
+	JMP final300
+
+empty284:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed299
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around309
+	VMOVDQU64 Z0, (DX)
+	JMP       stored310
+
+around309:
+	VMOVNTDQ Z0, (DX)
+
+stored310:
+	JMP stored301
+
+tooMany279:
+	MOVQ DI, results+24(FP)
+
+over280:
+	ADDQ $0x00000010, R8
+	ADDQ $+64, to+56(FP)
+	SUBQ $0x00000010, R9
+
+narrower277:
+	TESTQ R9, R9
+	JLE   done311
+	MOVQ  $-1, DX
+	BZHIQ R9, DX, DX
+	KMOVW DX, K1
+	MOVQ  to+56(FP), DX
+	MOVQ  start+16(FP), DI
+	CMPQ  DI, results+24(FP)
+	JGE   over314
+	MOVQ  (DI), BX
+	LEAQ  (CX)(BX*8), BX
+
+result312:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many315
+
+few316:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    BX, SI
+	JGE     empty318
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none319
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows321
+
+row320:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row320
+
+rows321:
+	CMPQ R10, SI
+	JGE  rows323
+
+row322:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows323
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows323
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows323
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows323
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows323
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows323
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows323
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row322
+
+rows323:
+	JMP summed317
+
+none319:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros324
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows326
+
+row325:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row325
+
+rows326:
+	CMPQ R9, SI
+	JGE  rows328
+
+row327:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows328
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows328
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows328
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows328
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows328
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows328
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows328
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row327
+
+rows328:
+	JMP summed317
+
+zeros324:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows330
+
+row329:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row329
+
+rows330:
+	CMPQ R9, SI
+	JGE  rows332
+
+row331:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows332
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows332
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows332
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows332
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows332
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows332
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows332
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row331
+
+rows332:
+summed317:
+summed333:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special336
+
+final334:
+	VMOVUPS Z0, K1, (DX)
+
+stored335:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result312
+	JMP  over314
+
+many315:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany313
+	JMP   few316
+
+special336:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow337
+	VMOVUPS Z0, K1, (DX)
+	JMP     stored335
+
+narrow337:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip338
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty339
+	SHRQ         $0x03, R9
+	VPXORD       X16, X16, X16
+	VCVTSI2SSQ   R9, X16, X16
+	VBROADCASTSS X16, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty339:
+skip338:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip340
+	VMOVUPS.Z (DX), K1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip340:
+	JMP final334
+
+empty318:
+	JMP summed333
+
+tooMany313:
+	MOVQ DI, results+24(FP)
+
+over314:
+done311:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+// func sumCodesAVX512S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $0-128
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), R9
+
+tile341:
+	CMPQ R9, $0x00000080
+	JLT  narrower342
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over345
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result343:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many346
+
+few347:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	CMPQ    BX, SI
+	JGE     empty349
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none350
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows352
+
+row351:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row351
+
+rows352:
+	CMPQ R11, SI
+	JGE  rows354
+
+row353:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row353
+
+rows354:
+	JMP summed348
+
+none350:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros355
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows357
+
+row356:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row356
+
+rows357:
+	CMPQ R10, SI
+	JGE  rows359
+
+row358:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRAD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row358
+
+rows359:
+	JMP summed348
+
+zeros355:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows361
+
+row360:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBQ    (R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row360
+
+rows361:
+	CMPQ R10, SI
+	JGE  rows363
+
+row362:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBQ    (R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRAD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row362
+
+rows363:
+summed348:
+summed364:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special367
+
+final365:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around368
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	JMP       stored369
+
+around368:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
+
+stored369:
+stored366:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result343
+	JMP  over345
+
+many346:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany344
+	JMP   few347
+
+special367:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow370
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	JMP     stored366
+
+narrow370:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip371
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty372
+	SHRQ         $0x03, R10
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   R10, X13, X13
+	VBROADCASTSS X13, Z8
+	VDIVPS       Z8, Z0, Z0
+	VDIVPS       Z8, Z1, Z1
+	VDIVPS       Z8, Z2, Z2
+	VDIVPS       Z8, Z3, Z3
+	VDIVPS       Z8, Z4, Z4
+	VDIVPS       Z8, Z5, Z5
+	VDIVPS       Z8, Z6, Z6
+	VDIVPS       Z8, Z7, Z7
+
+empty372:
+skip371:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip373
+	VMOVUPS (DX), Z8
+	VADDPS  Z0, Z8, Z0
+	VMOVUPS 64(DX), Z8
+	VADDPS  Z1, Z8, Z1
+	VMOVUPS 128(DX), Z8
+	VADDPS  Z2, Z8, Z2
+	VMOVUPS 192(DX), Z8
+	VADDPS  Z3, Z8, Z3
+	VMOVUPS 256(DX), Z8
+	VADDPS  Z4, Z8, Z4
+	VMOVUPS 320(DX), Z8
+	VADDPS  Z5, Z8, Z5
+	VMOVUPS 384(DX), Z8
+	VADDPS  Z6, Z8, Z6
+	VMOVUPS 448(DX), Z8
+	VADDPS  Z7, Z8, Z7
+
+skip373:
+	JMP final365
+
+empty349:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed364
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around374
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored375
+
+around374:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+
+stored375:
+	JMP stored366
+
+tooMany344:
+	MOVQ DI, results+24(FP)
+
+over345:
+	ADDQ $0x00000040, R8
+	ADDQ $+512, to+56(FP)
+	SUBQ $0x00000080, R9
+	JMP  tile341
+
+narrower342:
+	CMPQ R9, $0x00000040
+	JLT  narrower377
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over380
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result378:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many381
+
+few382:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty384
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none385
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows387
+
+row386:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row386
+
+rows387:
+	CMPQ R11, SI
+	JGE  rows389
+
+row388:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row388
+
+rows389:
+	JMP summed383
+
+none385:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros390
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows392
+
+row391:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row391
+
+rows392:
+	CMPQ R10, SI
+	JGE  rows394
+
+row393:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row393
+
+rows394:
+	JMP summed383
+
+zeros390:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows396
+
+row395:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z5
+	VCVTDQ2PS    Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row395
+
+rows396:
+	CMPQ R10, SI
+	JGE  rows398
+
+row397:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z5
+	VCVTDQ2PS    Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRAD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row397
+
+rows398:
+summed383:
+summed399:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special402
+
+final400:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around403
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	JMP       stored404
+
+around403:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+
+stored404:
+stored401:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result378
+	JMP  over380
+
+many381:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany379
+	JMP   few382
+
+special402:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow405
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	JMP     stored401
+
+narrow405:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip406
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty407
+	SHRQ         $0x03, R10
+	VPXORD       X14, X14, X14
+	VCVTSI2SSQ   R10, X14, X14
+	VBROADCASTSS X14, Z4
+	VDIVPS       Z4, Z0, Z0
+	VDIVPS       Z4, Z1, Z1
+	VDIVPS       Z4, Z2, Z2
+	VDIVPS       Z4, Z3, Z3
+
+empty407:
+skip406:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip408
+	VMOVUPS (DX), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS 64(DX), Z4
+	VADDPS  Z1, Z4, Z1
+	VMOVUPS 128(DX), Z4
+	VADDPS  Z2, Z4, Z2
+	VMOVUPS 192(DX), Z4
+	VADDPS  Z3, Z4, Z3
+
+skip408:
+	JMP final400
+
+empty384:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed399
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around409
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored410
+
+around409:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+
+stored410:
+	JMP stored401
+
+tooMany379:
+	MOVQ DI, results+24(FP)
+
+over380:
+	ADDQ $0x00000020, R8
+	ADDQ $+256, to+56(FP)
+	SUBQ $0x00000040, R9
+
+narrower377:
+	CMPQ R9, $0x00000020
+	JLT  narrower412
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over415
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result413:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many416
+
+few417:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	CMPQ    BX, SI
+	JGE     empty419
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none420
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows422
+
+row421:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row421
+
+rows422:
+	CMPQ R11, SI
+	JGE  rows424
+
+row423:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows424
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows424
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows424
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row423
+
+rows424:
+	JMP summed418
+
+none420:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros425
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows427
+
+row426:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row426
+
+rows427:
+	CMPQ R10, SI
+	JGE  rows429
+
+row428:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows429
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows429
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows429
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row428
+
+rows429:
+	JMP summed418
+
+zeros425:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows431
+
+row430:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row430
+
+rows431:
+	CMPQ R10, SI
+	JGE  rows433
+
+row432:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows433
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows433
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows433
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row432
+
+rows433:
+summed418:
+summed434:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special437
+
+final435:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around438
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	JMP       stored439
+
+around438:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+
+stored439:
+stored436:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result413
+	JMP  over415
+
+many416:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany414
+	JMP   few417
+
+special437:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow440
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	JMP     stored436
+
+narrow440:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip441
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty442
+	SHRQ         $0x03, R10
+	VPXORD       X15, X15, X15
+	VCVTSI2SSQ   R10, X15, X15
+	VBROADCASTSS X15, Z2
+	VDIVPS       Z2, Z0, Z0
+	VDIVPS       Z2, Z1, Z1
+
+empty442:
+skip441:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip443
+	VMOVUPS (DX), Z2
+	VADDPS  Z0, Z2, Z0
+	VMOVUPS 64(DX), Z2
+	VADDPS  Z1, Z2, Z1
+
+skip443:
+	JMP final435
+
+empty419:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed434
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around444
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored445
+
+around444:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+
+stored445:
+	JMP stored436
+
+tooMany414:
+	MOVQ DI, results+24(FP)
+
+over415:
+	ADDQ $0x00000010, R8
+	ADDQ $+128, to+56(FP)
+	SUBQ $0x00000020, R9
+
+narrower412:
+	CMPQ R9, $0x00000010
+	JLT  narrower447
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over450
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result448:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many451
+
+few452:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    BX, SI
+	JGE     empty454
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none455
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows457
+
+row456:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row456
+
+rows457:
+	CMPQ R11, SI
+	JGE  rows459
+
+row458:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows459
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows459
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows459
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows459
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows459
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows459
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows459
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row458
+
+rows459:
+	JMP summed453
+
+none455:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros460
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows462
+
+row461:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row461
+
+rows462:
+	CMPQ R10, SI
+	JGE  rows464
+
+row463:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows464
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows464
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows464
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows464
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows464
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows464
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows464
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRAD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row463
+
+rows464:
+	JMP summed453
+
+zeros460:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows466
+
+row465:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row465
+
+rows466:
+	CMPQ R10, SI
+	JGE  rows468
+
+row467:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows468
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows468
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows468
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows468
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows468
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows468
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows468
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRAD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row467
+
+rows468:
+summed453:
+summed469:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special472
+
+final470:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around473
+	VMOVDQU64 Z0, (DX)
+	JMP       stored474
+
+around473:
+	VMOVNTDQ Z0, (DX)
+
+stored474:
+stored471:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result448
+	JMP  over450
+
+many451:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany449
+	JMP   few452
+
+special472:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow475
+	VMOVUPS Z0, (DX)
+	JMP     stored471
+
+narrow475:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip476
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty477
+	SHRQ         $0x03, R10
+	VPXORD       X16, X16, X16
+	VCVTSI2SSQ   R10, X16, X16
+	VBROADCASTSS X16, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty477:
+skip476:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip478
+	VMOVUPS (DX), Z1
+	VADDPS  Z0, Z1, Z0
+
+skip478:
+	JMP final470
+
+empty454:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed469
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around479
+	VMOVDQU64 Z0, (DX)
+	JMP       stored480
+
+around479:
+	VMOVNTDQ Z0, (DX)
+
+stored480:
+	JMP stored471
+
+tooMany449:
+	MOVQ DI, results+24(FP)
+
+over450:
+	ADDQ $0x00000008, R8
+	ADDQ $+64, to+56(FP)
+	SUBQ $0x00000010, R9
+
+narrower447:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+// func sumCodesAVX512U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $0-128
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), R9
+
+tile481:
+	CMPQ R9, $0x00000080
+	JLT  narrower482
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over485
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result483:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many486
+
+few487:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	CMPQ    BX, SI
+	JGE     empty489
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none490
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows492
+
+row491:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row491
+
+rows492:
+	CMPQ R11, SI
+	JGE  rows494
+
+row493:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row493
+
+rows494:
+	JMP summed488
+
+none490:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros495
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows497
+
+row496:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row496
+
+rows497:
+	CMPQ R10, SI
+	JGE  rows499
+
+row498:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBQ    (R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z9
+	VPSLLQ       $0x1c, Z9, Z10
+	VPORD        Z10, Z9, Z9
+	VPSLLD       $0x1c, Z9, Z9
+	VPSRLD       $0x1c, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row498
+
+rows499:
+	JMP summed488
+
+zeros495:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows501
+
+row500:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBQ    (R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row500
+
+rows501:
+	CMPQ R10, SI
+	JGE  rows503
+
+row502:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBQ    (R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBQ    32(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	VPMOVZXBQ    40(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBQ    48(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBQ    56(R8)(R11*1), Z10
+	VPSLLQ       $0x1c, Z10, Z11
+	VPORD        Z11, Z10, Z10
+	VPSLLD       $0x1c, Z10, Z10
+	VPSRLD       $0x1c, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row502
+
+rows503:
+summed488:
+summed504:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special507
+
+final505:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around508
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	JMP       stored509
+
+around508:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
+
+stored509:
+stored506:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result483
+	JMP  over485
+
+many486:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany484
+	JMP   few487
+
+special507:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow510
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	JMP     stored506
+
+narrow510:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip511
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty512
+	SHRQ         $0x03, R10
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   R10, X13, X13
+	VBROADCASTSS X13, Z8
+	VDIVPS       Z8, Z0, Z0
+	VDIVPS       Z8, Z1, Z1
+	VDIVPS       Z8, Z2, Z2
+	VDIVPS       Z8, Z3, Z3
+	VDIVPS       Z8, Z4, Z4
+	VDIVPS       Z8, Z5, Z5
+	VDIVPS       Z8, Z6, Z6
+	VDIVPS       Z8, Z7, Z7
+
+empty512:
+skip511:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip513
+	VMOVUPS (DX), Z8
+	VADDPS  Z0, Z8, Z0
+	VMOVUPS 64(DX), Z8
+	VADDPS  Z1, Z8, Z1
+	VMOVUPS 128(DX), Z8
+	VADDPS  Z2, Z8, Z2
+	VMOVUPS 192(DX), Z8
+	VADDPS  Z3, Z8, Z3
+	VMOVUPS 256(DX), Z8
+	VADDPS  Z4, Z8, Z4
+	VMOVUPS 320(DX), Z8
+	VADDPS  Z5, Z8, Z5
+	VMOVUPS 384(DX), Z8
+	VADDPS  Z6, Z8, Z6
+	VMOVUPS 448(DX), Z8
+	VADDPS  Z7, Z8, Z7
+
+skip513:
+	JMP final505
+
+empty489:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed504
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around514
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored515
+
+around514:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+
+stored515:
+	JMP stored506
+
+tooMany484:
+	MOVQ DI, results+24(FP)
+
+over485:
+	ADDQ $0x00000040, R8
+	ADDQ $+512, to+56(FP)
+	SUBQ $0x00000080, R9
+	JMP  tile481
+
+narrower482:
+	CMPQ R9, $0x00000040
+	JLT  narrower517
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over520
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result518:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many521
+
+few522:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty524
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none525
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows527
+
+row526:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row526
+
+rows527:
+	CMPQ R11, SI
+	JGE  rows529
+
+row528:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row528
+
+rows529:
+	JMP summed523
+
+none525:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros530
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows532
+
+row531:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row531
+
+rows532:
+	CMPQ R10, SI
+	JGE  rows534
+
+row533:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	VPMOVZXBQ    (R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row533
+
+rows534:
+	JMP summed523
+
+zeros530:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows536
+
+row535:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z4
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z5
+	VCVTDQ2PS    Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row535
+
+rows536:
+	CMPQ R10, SI
+	JGE  rows538
+
+row537:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z4
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z5
+	VCVTDQ2PS    Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z2, Z2
+	VPMOVZXBQ    24(R8)(R11*1), Z6
+	VPSLLQ       $0x1c, Z6, Z7
+	VPORD        Z7, Z6, Z6
+	VPSLLD       $0x1c, Z6, Z6
+	VPSRLD       $0x1c, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VSUBPS       Z5, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VADDPS       Z6, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row537
+
+rows538:
+summed523:
+summed539:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special542
+
+final540:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around543
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	JMP       stored544
+
+around543:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+
+stored544:
+stored541:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result518
+	JMP  over520
+
+many521:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany519
+	JMP   few522
+
+special542:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow545
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	JMP     stored541
+
+narrow545:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip546
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty547
+	SHRQ         $0x03, R10
+	VPXORD       X14, X14, X14
+	VCVTSI2SSQ   R10, X14, X14
+	VBROADCASTSS X14, Z4
+	VDIVPS       Z4, Z0, Z0
+	VDIVPS       Z4, Z1, Z1
+	VDIVPS       Z4, Z2, Z2
+	VDIVPS       Z4, Z3, Z3
+
+empty547:
+skip546:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip548
+	VMOVUPS (DX), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS 64(DX), Z4
+	VADDPS  Z1, Z4, Z1
+	VMOVUPS 128(DX), Z4
+	VADDPS  Z2, Z4, Z2
+	VMOVUPS 192(DX), Z4
+	VADDPS  Z3, Z4, Z3
+
+skip548:
+	JMP final540
+
+empty524:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed539
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around549
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored550
+
+around549:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+
+stored550:
+	JMP stored541
+
+tooMany519:
+	MOVQ DI, results+24(FP)
+
+over520:
+	ADDQ $0x00000020, R8
+	ADDQ $+256, to+56(FP)
+	SUBQ $0x00000040, R9
+
+narrower517:
+	CMPQ R9, $0x00000020
+	JLT  narrower552
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over555
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result553:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many556
+
+few557:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	CMPQ    BX, SI
+	JGE     empty559
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none560
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows562
+
+row561:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row561
+
+rows562:
+	CMPQ R11, SI
+	JGE  rows564
+
+row563:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows564
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows564
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows564
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row563
+
+rows564:
+	JMP summed558
+
+none560:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros565
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows567
+
+row566:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row566
+
+rows567:
+	CMPQ R10, SI
+	JGE  rows569
+
+row568:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows569
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows569
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows569
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row568
+
+rows569:
+	JMP summed558
+
+zeros565:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows571
+
+row570:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row570
+
+rows571:
+	CMPQ R10, SI
+	JGE  rows573
+
+row572:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows573
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows573
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows573
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row572
+
+rows573:
+summed558:
+summed574:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special577
+
+final575:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around578
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	JMP       stored579
+
+around578:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+
+stored579:
+stored576:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result553
+	JMP  over555
+
+many556:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany554
+	JMP   few557
+
+special577:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow580
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	JMP     stored576
+
+narrow580:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip581
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty582
+	SHRQ         $0x03, R10
+	VPXORD       X15, X15, X15
+	VCVTSI2SSQ   R10, X15, X15
+	VBROADCASTSS X15, Z2
+	VDIVPS       Z2, Z0, Z0
+	VDIVPS       Z2, Z1, Z1
+
+empty582:
+skip581:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip583
+	VMOVUPS (DX), Z2
+	VADDPS  Z0, Z2, Z0
+	VMOVUPS 64(DX), Z2
+	VADDPS  Z1, Z2, Z1
+
+skip583:
+	JMP final575
+
+empty559:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed574
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around584
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored585
+
+around584:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+
+stored585:
+	JMP stored576
+
+tooMany554:
+	MOVQ DI, results+24(FP)
+
+over555:
+	ADDQ $0x00000010, R8
+	ADDQ $+128, to+56(FP)
+	SUBQ $0x00000020, R9
+
+narrower552:
+	CMPQ R9, $0x00000010
+	JLT  narrower587
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over590
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result588:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many591
+
+few592:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    BX, SI
+	JGE     empty594
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none595
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows597
+
+row596:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row596
+
+rows597:
+	CMPQ R11, SI
+	JGE  rows599
+
+row598:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows599
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows599
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows599
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows599
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows599
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows599
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows599
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row598
+
+rows599:
+	JMP summed593
+
+none595:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros600
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows602
+
+row601:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row601
+
+rows602:
+	CMPQ R10, SI
+	JGE  rows604
+
+row603:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows604
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows604
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows604
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows604
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows604
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows604
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows604
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPSLLD       $0x1c, Z2, Z2
+	VPSRLD       $0x1c, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row603
+
+rows604:
+	JMP summed593
+
+zeros600:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows606
+
+row605:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row605
+
+rows606:
+	CMPQ R10, SI
+	JGE  rows608
+
+row607:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows608
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows608
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows608
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows608
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows608
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows608
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows608
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPSLLD       $0x1c, Z3, Z3
+	VPSRLD       $0x1c, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row607
+
+rows608:
+summed593:
+summed609:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special612
+
+final610:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around613
+	VMOVDQU64 Z0, (DX)
+	JMP       stored614
+
+around613:
+	VMOVNTDQ Z0, (DX)
+
+stored614:
+stored611:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result588
+	JMP  over590
+
+many591:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany589
+	JMP   few592
+
+special612:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow615
+	VMOVUPS Z0, (DX)
+	JMP     stored611
+
+narrow615:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip616
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty617
+	SHRQ         $0x03, R10
+	VPXORD       X16, X16, X16
+	VCVTSI2SSQ   R10, X16, X16
+	VBROADCASTSS X16, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty617:
+skip616:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip618
+	VMOVUPS (DX), Z1
+	VADDPS  Z0, Z1, Z0
+
+skip618:
+	JMP final610
+
+empty594:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed609
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around619
+	VMOVDQU64 Z0, (DX)
+	JMP       stored620
+
+around619:
+	VMOVNTDQ Z0, (DX)
+
+stored620:
+	JMP stored611
+
+tooMany589:
+	MOVQ DI, results+24(FP)
+
+over590:
+	ADDQ $0x00000008, R8
+	ADDQ $+64, to+56(FP)
+	SUBQ $0x00000010, R9
+
+narrower587:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -3347,7 +11784,7 @@ tooMany4:
 
 over5:
 	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 	JMP  tile1
 
@@ -3896,1033 +12333,11 @@ tooMany39:
 
 over40:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
 narrower37:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
-// func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $0-128
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000080
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBD    (R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    16(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBD    32(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBD    48(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBD    64(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	PREFETCHT0   64(R8)(R13*1)
-	VPMOVZXBD    80(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBD    96(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBD    112(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBD    (R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
-	VPMOVZXBD    16(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBD    32(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBD    48(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBD    64(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	VPMOVZXBD    80(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBD    96(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBD    112(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows17
-
-row16:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
-	VPMOVZXBD    (R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	PREFETCHT0   64(R8)(R12*1)
-	VPMOVZXBD    80(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
-	VPMOVZXBD    (R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	VPMOVZXBD    80(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row18
-
-rows19:
-	JMP summed8
-
-zeros15:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows21
-
-row20:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBD    (R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	PREFETCHT0   64(R8)(R12*1)
-	VPMOVZXBD    80(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row20
-
-rows21:
-	CMPQ R10, SI
-	JGE  rows23
-
-row22:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBD    (R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	VPMOVZXBD    80(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row22
-
-rows23:
-summed8:
-summed24:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
-
-final25:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	VMOVDQU64 Z2, 128(DX)
-	VMOVDQU64 Z3, 192(DX)
-	VMOVDQU64 Z4, 256(DX)
-	VMOVDQU64 Z5, 320(DX)
-	VMOVDQU64 Z6, 384(DX)
-	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-	VMOVNTDQ Z4, 256(DX)
-	VMOVNTDQ Z5, 320(DX)
-	VMOVNTDQ Z6, 384(DX)
-	VMOVNTDQ Z7, 448(DX)
-
-stored29:
-stored26:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-special27:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	VMOVUPS Z2, 128(DX)
-	VMOVUPS Z3, 192(DX)
-	VMOVUPS Z4, 256(DX)
-	VMOVUPS Z5, 320(DX)
-	VMOVUPS Z6, 384(DX)
-	VMOVUPS Z7, 448(DX)
-	JMP     stored26
-
-narrow30:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty32
-	SHRQ         $0x03, R10
-	VPXORD       X12, X12, X12
-	VCVTSI2SSQ   R10, X12, X12
-	VBROADCASTSS X12, Z8
-	VDIVPS       Z8, Z0, Z0
-	VDIVPS       Z8, Z1, Z1
-	VDIVPS       Z8, Z2, Z2
-	VDIVPS       Z8, Z3, Z3
-	VDIVPS       Z8, Z4, Z4
-	VDIVPS       Z8, Z5, Z5
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
-
-empty32:
-skip31:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Z8
-	VADDPS  Z0, Z8, Z0
-	VMOVUPS 64(DX), Z8
-	VADDPS  Z1, Z8, Z1
-	VMOVUPS 128(DX), Z8
-	VADDPS  Z2, Z8, Z2
-	VMOVUPS 192(DX), Z8
-	VADDPS  Z3, Z8, Z3
-	VMOVUPS 256(DX), Z8
-	VADDPS  Z4, Z8, Z4
-	VMOVUPS 320(DX), Z8
-	VADDPS  Z5, Z8, Z5
-	VMOVUPS 384(DX), Z8
-	VADDPS  Z6, Z8, Z6
-	VMOVUPS 448(DX), Z8
-	VADDPS  Z7, Z8, Z7
-
-skip33:
-	JMP final25
-
-empty9:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed24
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	VMOVDQU64 Z0, 256(DX)
-	VMOVDQU64 Z0, 320(DX)
-	VMOVDQU64 Z0, 384(DX)
-	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-	VMOVNTDQ Z0, 256(DX)
-	VMOVNTDQ Z0, 320(DX)
-	VMOVNTDQ Z0, 384(DX)
-	VMOVNTDQ Z0, 448(DX)
-
-stored35:
-	JMP stored26
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ $0x00000080, R8
-	ADDQ $0x00000200, to+56(FP)
-	SUBQ $0x00000080, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000040
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
-
-few42:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
-
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z6
-	VCVTDQ2PS    Z6, Z6
-	VPMOVZXBD    (R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    16(R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z1, Z1
-	VPMOVZXBD    32(R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z2, Z2
-	VPMOVZXBD    48(R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z6
-	VCVTDQ2PS    Z6, Z6
-	VPMOVZXBD    (R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z0, Z0
-	VPMOVZXBD    16(R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z1, Z1
-	VPMOVZXBD    32(R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z2, Z2
-	VPMOVZXBD    48(R8)(R12*1), Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
-
-rows49:
-	JMP summed43
-
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows52
-
-row51:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z4
-	VPMOVZXBD    (R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
-
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
-
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z4
-	VPMOVZXBD    (R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
-
-rows54:
-	JMP summed43
-
-zeros50:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows56
-
-row55:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z4
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z5
-	VCVTDQ2PS    Z5, Z5
-	VPMOVZXBD    (R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z4
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z5
-	VCVTDQ2PS    Z5, Z5
-	VPMOVZXBD    (R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
-
-rows58:
-summed43:
-summed59:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
-
-final60:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	VMOVDQU64 Z2, 128(DX)
-	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	VMOVUPS Z2, 128(DX)
-	VMOVUPS Z3, 192(DX)
-	JMP     stored61
-
-narrow65:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXORD       X13, X13, X13
-	VCVTSI2SSQ   R10, X13, X13
-	VBROADCASTSS X13, Z4
-	VDIVPS       Z4, Z0, Z0
-	VDIVPS       Z4, Z1, Z1
-	VDIVPS       Z4, Z2, Z2
-	VDIVPS       Z4, Z3, Z3
-
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Z4
-	VADDPS  Z0, Z4, Z0
-	VMOVUPS 64(DX), Z4
-	VADDPS  Z1, Z4, Z1
-	VMOVUPS 128(DX), Z4
-	VADDPS  Z2, Z4, Z2
-	VMOVUPS 192(DX), Z4
-	VADDPS  Z3, Z4, Z3
-
-skip68:
-	JMP final60
-
-empty44:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
-
-around69:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-
-stored70:
-	JMP stored61
-
-tooMany39:
-	MOVQ DI, results+24(FP)
-
-over40:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000100, to+56(FP)
-	SUBQ $0x00000040, R9
-
-narrower37:
-	CMPQ R9, $0x00000020
+	CMPQ R9, $0x00000008
 	JLT  narrower72
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
@@ -4940,8 +12355,7 @@ result73:
 	JGT  many76
 
 few77:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
+	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
 	JGE     empty79
 	CMPQ    factors+48(FP), $0x00000000
@@ -4971,30 +12385,24 @@ row81:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z3
+	VBROADCASTSS (R15), Y2
 	MOVQ         (R11), R15
 	IMULQ        zeroRow+112(FP), R15
 	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row81
@@ -5006,113 +12414,177 @@ rows82:
 row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
+	VBROADCASTSS (R13), Y2
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
+	VBROADCASTSS (R13), Y2
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
+	VBROADCASTSS (R13), Y2
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows84
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
+	VBROADCASTSS (R13), Y2
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows84
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows84
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows84
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows84
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JLT          row83
@@ -5143,16 +12615,12 @@ row86:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VBROADCASTSS (R14), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row86
@@ -5167,15 +12635,11 @@ row88:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows89
@@ -5184,15 +12648,11 @@ row88:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows89
@@ -5201,15 +12661,11 @@ row88:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows89
@@ -5218,15 +12674,63 @@ row88:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows89
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JLT          row88
@@ -5259,23 +12763,18 @@ row90:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
+	VBROADCASTSS (R14), Y1
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row90
@@ -5290,22 +12789,17 @@ row92:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y1
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows93
@@ -5314,22 +12808,17 @@ row92:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y1
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows93
@@ -5338,22 +12827,17 @@ row92:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y1
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows93
@@ -5362,22 +12846,93 @@ row92:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y1
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows93
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows93
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows93
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows93
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JLT          row92
@@ -5389,15 +12944,13 @@ summed94:
 	JNE  special97
 
 final95:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around98
+	VMOVDQU Y0, (DX)
+	JMP     stored99
 
 around98:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Y0, (DX)
 
 stored99:
 stored96:
@@ -5416,8 +12969,7 @@ many76:
 special97:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow100
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
+	VMOVUPS Y0, (DX)
 	JMP     stored96
 
 narrow100:
@@ -5427,36 +12979,31 @@ narrow100:
 	SUBQ         BX, R10
 	JEQ          empty102
 	SHRQ         $0x03, R10
-	VPXORD       X14, X14, X14
-	VCVTSI2SSQ   R10, X14, X14
-	VBROADCASTSS X14, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
 
 empty102:
 skip101:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip103
-	VMOVUPS (DX), Z2
-	VADDPS  Z0, Z2, Z0
-	VMOVUPS 64(DX), Z2
-	VADDPS  Z1, Z2, Z1
+	VMOVUPS (DX), Y1
+	VADDPS  Y0, Y1, Y0
 
 skip103:
 	JMP final95
 
 empty79:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed94
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around104
+	VMOVDQU Y0, (DX)
+	JMP     stored105
 
 around104:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Y0, (DX)
 
 stored105:
 	JMP stored96
@@ -5465,717 +13012,42 @@ tooMany74:
 	MOVQ DI, results+24(FP)
 
 over75:
-	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R9
+	ADDQ $0x00000008, R8
+	ADDQ $+32, to+56(FP)
+	SUBQ $0x00000008, R9
 
 narrower72:
-	CMPQ R9, $0x00000010
-	JLT  narrower107
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over110
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+	TESTQ  R9, R9
+	JLE    done106
+	MOVQ   columns+72(FP), DX
+	NEGQ   DX
+	ANDQ   $0x07, DX
+	ADDQ   DX, R9
+	IMUL3Q $-1, DX, BX
+	ADDQ   BX, R8
+	IMUL3Q $-4, DX, BX
+	ADDQ   BX, to+56(FP)
+	MOVQ   to+56(FP), DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over109
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
 
-result108:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many111
-
-few112:
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty114
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows117
-
-row116:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row116
-
-rows117:
-	CMPQ R11, SI
-	JGE  rows119
-
-row118:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row118
-
-rows119:
-	JMP summed113
-
-none115:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows122
-
-row121:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row121
-
-rows122:
-	CMPQ R10, SI
-	JGE  rows124
-
-row123:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row123
-
-rows124:
-	JMP summed113
-
-zeros120:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows126
-
-row125:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row125
-
-rows126:
-	CMPQ R10, SI
-	JGE  rows128
-
-row127:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row127
-
-rows128:
-summed113:
-summed129:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
-
-final130:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
-	VMOVDQU64 Z0, (DX)
-	JMP       stored134
-
-around133:
-	VMOVNTDQ Z0, (DX)
-
-stored134:
-stored131:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
-
-many111:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
-
-special132:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
-	VMOVUPS Z0, (DX)
-	JMP     stored131
-
-narrow135:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty137
-	SHRQ         $0x03, R10
-	VPXORD       X15, X15, X15
-	VCVTSI2SSQ   R10, X15, X15
-	VBROADCASTSS X15, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty137:
-skip136:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
-	VMOVUPS (DX), Z1
-	VADDPS  Z0, Z1, Z0
-
-skip138:
-	JMP final130
-
-empty114:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
-	VMOVDQU64 Z0, (DX)
-	JMP       stored140
-
-around139:
-	VMOVNTDQ Z0, (DX)
-
-stored140:
-	JMP stored131
-
-tooMany109:
-	MOVQ DI, results+24(FP)
-
-over110:
-	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower107:
-	TESTQ R9, R9
-	JLE   done141
-	MOVQ  $-1, DX
-	BZHIQ R9, DX, DX
-	KMOVW DX, K1
-	MOVQ  to+56(FP), DX
-	MOVQ  start+16(FP), DI
-	CMPQ  DI, results+24(FP)
-	JGE   over144
-	MOVQ  (DI), BX
-	LEAQ  (CX)(BX*8), BX
-
-result142:
+result107:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many145
+	JGT  many110
 
-few146:
-	VPXORD  Z0, Z0, Z0
+few111:
+	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty148
+	JGE     empty113
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none149
+	JEQ     none114
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -6186,9 +13058,9 @@ few146:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows151
+	JGE     rows116
 
-row150:
+row115:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6201,225 +13073,225 @@ row150:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
+	VBROADCASTSS (R14), Y2
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row150
+	JLT          row115
 
-rows151:
+rows116:
 	CMPQ R10, SI
-	JGE  rows153
+	JGE  rows118
 
-row152:
+row117:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows118
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows118
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows118
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows118
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows118
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows118
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows118
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R9), Y1
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
+	VBROADCASTSS (R12), Y2
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row152
+	JLT          row117
 
-rows153:
-	JMP summed147
+rows118:
+	JMP summed112
 
-none149:
+none114:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros154
+	JEQ     zeros119
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows156
+	JGE     rows121
 
-row155:
+row120:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -6431,139 +13303,139 @@ row155:
 	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R13), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row155
+	JLT          row120
 
-rows156:
+rows121:
 	CMPQ R9, SI
-	JGE  rows158
+	JGE  rows123
 
-row157:
+row122:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows123
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows123
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows123
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows123
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows123
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows123
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows123
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row157
+	JLT          row122
 
-rows158:
-	JMP summed147
+rows123:
+	JMP summed112
 
-zeros154:
+zeros119:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows160
+	JGE     rows125
 
-row159:
+row124:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -6579,244 +13451,279 @@ row159:
 	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z1
+	VBROADCASTSS (R13), Y1
 	MOVQ         (R9), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row159
+	JLT          row124
 
-rows160:
+rows125:
 	CMPQ R9, SI
-	JGE  rows162
+	JGE  rows127
 
-row161:
+row126:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows127
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows127
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows127
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows127
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows127
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows127
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows127
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
+	VBROADCASTSS (R11), Y1
 	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row161
+	JLT          row126
 
-rows162:
-summed147:
-summed163:
+rows127:
+summed112:
+summed128:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special166
+	JNE  special131
 
-final164:
-	VMOVUPS Z0, K1, (DX)
+final129:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around132
+	VMOVDQU Y0, (DX)
+	JMP     stored133
 
-stored165:
+around132:
+	VMOVNTDQ Y0, (DX)
+
+stored133:
+stored130:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result142
-	JMP  over144
+	JLT  result107
+	JMP  over109
 
-many145:
+many110:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany143
-	JMP   few146
+	JEQ   tooMany108
+	JMP   few111
 
-special166:
+special131:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow167
-	VMOVUPS Z0, K1, (DX)
-	JMP     stored165
+	JEQ     narrow134
+	VMOVUPS Y0, (DX)
+	JMP     stored130
 
-narrow167:
+narrow134:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip168
+	JEQ          skip135
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty169
+	JEQ          empty136
 	SHRQ         $0x03, R9
-	VPXORD       X16, X16, X16
-	VCVTSI2SSQ   R9, X16, X16
-	VBROADCASTSS X16, Z1
-	VDIVPS       Z1, Z0, Z0
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
 
-empty169:
-skip168:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip170
-	VMOVUPS.Z (DX), K1, Z1
-	VADDPS    Z0, Z1, Z0
+empty136:
+skip135:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip137
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VMOVUPS      (DX), Y1
+	VADDPS       Y0, Y1, Y0
 
-skip170:
-	JMP final164
+skip137:
+	JMP final129
 
-empty148:
-	JMP summed163
+empty113:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed128
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around138
+	VMOVDQU Y0, (DX)
+	JMP     stored139
 
-tooMany143:
+around138:
+	VMOVNTDQ Y0, (DX)
+
+stored139:
+	JMP stored130
+
+tooMany108:
 	MOVQ DI, results+24(FP)
 
-over144:
-done141:
+over109:
+done106:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
 	MOVQ AX, ret+120(FP)
 	VZEROUPPER
 	RET
+
+DATA numbers32<>+0(SB)/4, $0x00000000
+DATA numbers32<>+4(SB)/4, $0x00000001
+DATA numbers32<>+8(SB)/4, $0x00000002
+DATA numbers32<>+12(SB)/4, $0x00000003
+DATA numbers32<>+16(SB)/4, $0x00000004
+DATA numbers32<>+20(SB)/4, $0x00000005
+DATA numbers32<>+24(SB)/4, $0x00000006
+DATA numbers32<>+28(SB)/4, $0x00000007
+GLOBL numbers32<>(SB), RODATA|NOPTR, $32
 
 // func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 // Requires: AVX, AVX2, CMOV, MMX+
@@ -6834,33 +13741,33 @@ TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile1:
+tile140:
 	CMPQ R9, $0x00000020
-	JLT  narrower2
+	JLT  narrower141
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over144
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result142:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many145
 
-few7:
+few146:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty148
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none149
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -6871,9 +13778,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows151
 
-row11:
+row150:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -6924,13 +13831,13 @@ row11:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row150
 
-rows12:
+rows151:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows153
 
-row13:
+row152:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -6970,23 +13877,23 @@ row13:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row152
 
-rows14:
-	JMP summed8
+rows153:
+	JMP summed147
 
-none10:
+none149:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros154
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows156
 
-row16:
+row155:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7018,13 +13925,13 @@ row16:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row155
 
-rows17:
+rows156:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows158
 
-row18:
+row157:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7049,21 +13956,21 @@ row18:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JLT          row157
 
-rows19:
-	JMP summed8
+rows158:
+	JMP summed147
 
-zeros15:
+zeros154:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows160
 
-row20:
+row159:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7108,13 +14015,13 @@ row20:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row159
 
-rows21:
+rows160:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows162
 
-row22:
+row161:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7148,58 +14055,58 @@ row22:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JLT          row161
 
-rows23:
-summed8:
-summed24:
+rows162:
+summed147:
+summed163:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special166
 
-final25:
+final164:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
+	JNE     around167
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored29
+	JMP     stored168
 
-around28:
+around167:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored29:
-stored26:
+stored168:
+stored165:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result142
+	JMP  over144
 
-many6:
+many145:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany143
+	JMP   few146
 
-special27:
+special166:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
+	JEQ     narrow169
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored26
+	JMP     stored165
 
-narrow30:
+narrow169:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip170
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty171
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -7209,10 +14116,10 @@ narrow30:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty32:
-skip31:
+empty171:
+skip170:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
+	JEQ     skip172
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -7222,63 +14129,63 @@ skip31:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip33:
-	JMP final25
+skip172:
+	JMP final164
 
-empty9:
+empty148:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
+	JNE     summed163
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
+	JNE     around173
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored35
+	JMP     stored174
 
-around34:
+around173:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored35:
-	JMP stored26
+stored174:
+	JMP stored165
 
-tooMany4:
+tooMany143:
 	MOVQ DI, results+24(FP)
 
-over5:
+over144:
 	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
-	JMP  tile1
+	JMP  tile140
 
-narrower2:
+narrower141:
 	CMPQ R9, $0x00000010
-	JLT  narrower37
+	JLT  narrower176
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over179
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result177:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many180
 
-few42:
+few181:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty183
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none184
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7289,9 +14196,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows186
 
-row46:
+row185:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7330,13 +14237,13 @@ row46:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row185
 
-rows47:
+rows186:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows188
 
-row48:
+row187:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -7364,7 +14271,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows188
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -7392,7 +14299,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows188
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -7420,7 +14327,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows188
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -7448,23 +14355,23 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row187
 
-rows49:
-	JMP summed43
+rows188:
+	JMP summed182
 
-none45:
+none184:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros189
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows191
 
-row51:
+row190:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7488,13 +14395,13 @@ row51:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row190
 
-rows52:
+rows191:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows193
 
-row53:
+row192:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7511,7 +14418,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows193
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7528,7 +14435,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows193
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7545,7 +14452,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows193
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7562,21 +14469,21 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row192
 
-rows54:
-	JMP summed43
+rows193:
+	JMP summed182
 
-zeros50:
+zeros189:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows195
 
-row55:
+row194:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7611,13 +14518,13 @@ row55:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row194
 
-rows56:
+rows195:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows197
 
-row57:
+row196:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7641,7 +14548,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows197
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7665,7 +14572,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows197
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7689,7 +14596,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows197
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7713,52 +14620,52 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row196
 
-rows58:
-summed43:
-summed59:
+rows197:
+summed182:
+summed198:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special201
 
-final60:
+final199:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around202
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored64
+	JMP     stored203
 
-around63:
+around202:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored64:
-stored61:
+stored203:
+stored200:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result177
+	JMP  over179
 
-many41:
+many180:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany178
+	JMP   few181
 
-special62:
+special201:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow204
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored61
+	JMP     stored200
 
-narrow65:
+narrow204:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip205
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty206
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -7766,97 +14673,66 @@ narrow65:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty67:
-skip66:
+empty206:
+skip205:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip207
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip68:
-	JMP final60
+skip207:
+	JMP final199
 
-empty44:
+empty183:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
+	JNE     summed198
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
+	JNE     around208
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored70
+	JMP     stored209
 
-around69:
+around208:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored70:
-	JMP stored61
+stored209:
+	JMP stored200
 
-tooMany39:
+tooMany178:
 	MOVQ DI, results+24(FP)
 
-over40:
+over179:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower37:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
-// func sumCodesAVX512S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $0-128
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000080
-	JLT  narrower2
+narrower176:
+	CMPQ R9, $0x00000008
+	JLT  narrower211
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over214
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result212:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many215
 
-few7:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
+few216:
+	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty218
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none219
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7867,9 +14743,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows221
 
-row11:
+row220:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7882,219 +14758,225 @@ row11:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
+	VBROADCASTSS (R15), Y2
 	MOVQ         (R11), R15
 	IMULQ        zeroRow+112(FP), R15
 	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBQ    (R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    8(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBQ    32(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	VPMOVZXBQ    40(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBQ    48(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBQ    56(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row220
 
-rows12:
+rows221:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows223
 
-row13:
+row222:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
+	VBROADCASTSS (R13), Y2
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBQ    (R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBQ    32(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	VPMOVZXBQ    40(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBQ    48(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBQ    56(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JGE          rows223
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows223
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows223
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows223
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows223
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows223
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows223
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row222
 
-rows14:
-	JMP summed8
+rows223:
+	JMP summed217
 
-none10:
+none219:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros224
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows226
 
-row16:
+row225:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8106,168 +14988,139 @@ row16:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
-	VPMOVZXBQ    (R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
+	VBROADCASTSS (R14), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row225
 
-rows17:
+rows226:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows228
 
-row18:
+row227:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
-	VPMOVZXBQ    (R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRAD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JGE          rows228
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows228
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows228
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows228
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows228
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows228
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows228
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R8)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row227
 
-rows19:
-	JMP summed8
+rows228:
+	JMP summed217
 
-zeros15:
+zeros224:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows230
 
-row20:
+row229:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8283,2289 +15136,951 @@ row20:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
+	VBROADCASTSS (R14), Y1
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBQ    (R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row229
 
-rows21:
+rows230:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows232
 
-row22:
+row231:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
+	VBROADCASTSS (R12), Y1
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBQ    (R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRAD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JGE          rows232
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows232
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows232
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows232
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows232
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows232
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows232
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row231
 
-rows23:
-summed8:
-summed24:
+rows232:
+summed217:
+summed233:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special236
 
-final25:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	VMOVDQU64 Z2, 128(DX)
-	VMOVDQU64 Z3, 192(DX)
-	VMOVDQU64 Z4, 256(DX)
-	VMOVDQU64 Z5, 320(DX)
-	VMOVDQU64 Z6, 384(DX)
-	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
+final234:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around237
+	VMOVDQU Y0, (DX)
+	JMP     stored238
 
-around28:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-	VMOVNTDQ Z4, 256(DX)
-	VMOVNTDQ Z5, 320(DX)
-	VMOVNTDQ Z6, 384(DX)
-	VMOVNTDQ Z7, 448(DX)
+around237:
+	VMOVNTDQ Y0, (DX)
 
-stored29:
-stored26:
+stored238:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result212
+	JMP  over214
 
-many6:
+many215:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany213
+	JMP   few216
 
-special27:
+special236:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	VMOVUPS Z2, 128(DX)
-	VMOVUPS Z3, 192(DX)
-	VMOVUPS Z4, 256(DX)
-	VMOVUPS Z5, 320(DX)
-	VMOVUPS Z6, 384(DX)
-	VMOVUPS Z7, 448(DX)
-	JMP     stored26
+	JEQ     narrow239
+	VMOVUPS Y0, (DX)
+	JMP     stored235
 
-narrow30:
+narrow239:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip240
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty241
 	SHRQ         $0x03, R10
-	VPXORD       X13, X13, X13
-	VCVTSI2SSQ   R10, X13, X13
-	VBROADCASTSS X13, Z8
-	VDIVPS       Z8, Z0, Z0
-	VDIVPS       Z8, Z1, Z1
-	VDIVPS       Z8, Z2, Z2
-	VDIVPS       Z8, Z3, Z3
-	VDIVPS       Z8, Z4, Z4
-	VDIVPS       Z8, Z5, Z5
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
 
-empty32:
-skip31:
+empty241:
+skip240:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Z8
-	VADDPS  Z0, Z8, Z0
-	VMOVUPS 64(DX), Z8
-	VADDPS  Z1, Z8, Z1
-	VMOVUPS 128(DX), Z8
-	VADDPS  Z2, Z8, Z2
-	VMOVUPS 192(DX), Z8
-	VADDPS  Z3, Z8, Z3
-	VMOVUPS 256(DX), Z8
-	VADDPS  Z4, Z8, Z4
-	VMOVUPS 320(DX), Z8
-	VADDPS  Z5, Z8, Z5
-	VMOVUPS 384(DX), Z8
-	VADDPS  Z6, Z8, Z6
-	VMOVUPS 448(DX), Z8
-	VADDPS  Z7, Z8, Z7
+	JEQ     skip242
+	VMOVUPS (DX), Y1
+	VADDPS  Y0, Y1, Y0
 
-skip33:
-	JMP final25
+skip242:
+	JMP final234
 
-empty9:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed24
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	VMOVDQU64 Z0, 256(DX)
-	VMOVDQU64 Z0, 320(DX)
-	VMOVDQU64 Z0, 384(DX)
-	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
+empty218:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed233
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around243
+	VMOVDQU Y0, (DX)
+	JMP     stored244
 
-around34:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-	VMOVNTDQ Z0, 256(DX)
-	VMOVNTDQ Z0, 320(DX)
-	VMOVNTDQ Z0, 384(DX)
-	VMOVNTDQ Z0, 448(DX)
+around243:
+	VMOVNTDQ Y0, (DX)
 
-stored35:
-	JMP stored26
+stored244:
+	JMP stored235
 
-tooMany4:
+tooMany213:
 	MOVQ DI, results+24(FP)
 
-over5:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000200, to+56(FP)
-	SUBQ $0x00000080, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000040
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
-
-few42:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
-
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z6
-	VCVTDQ2PS    Z6, Z6
-	VPMOVZXBQ    (R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    8(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z6
-	VCVTDQ2PS    Z6, Z6
-	VPMOVZXBQ    (R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRAD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
-
-rows49:
-	JMP summed43
-
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows52
-
-row51:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z4
-	VPMOVZXBQ    (R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
-
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
-
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z4
-	VPMOVZXBQ    (R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
-
-rows54:
-	JMP summed43
-
-zeros50:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows56
-
-row55:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z4
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z5
-	VCVTDQ2PS    Z5, Z5
-	VPMOVZXBQ    (R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z4
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z5
-	VCVTDQ2PS    Z5, Z5
-	VPMOVZXBQ    (R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
-
-rows58:
-summed43:
-summed59:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
-
-final60:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	VMOVDQU64 Z2, 128(DX)
-	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	VMOVUPS Z2, 128(DX)
-	VMOVUPS Z3, 192(DX)
-	JMP     stored61
-
-narrow65:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXORD       X14, X14, X14
-	VCVTSI2SSQ   R10, X14, X14
-	VBROADCASTSS X14, Z4
-	VDIVPS       Z4, Z0, Z0
-	VDIVPS       Z4, Z1, Z1
-	VDIVPS       Z4, Z2, Z2
-	VDIVPS       Z4, Z3, Z3
-
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Z4
-	VADDPS  Z0, Z4, Z0
-	VMOVUPS 64(DX), Z4
-	VADDPS  Z1, Z4, Z1
-	VMOVUPS 128(DX), Z4
-	VADDPS  Z2, Z4, Z2
-	VMOVUPS 192(DX), Z4
-	VADDPS  Z3, Z4, Z3
-
-skip68:
-	JMP final60
-
-empty44:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
-
-around69:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-
-stored70:
-	JMP stored61
-
-tooMany39:
-	MOVQ DI, results+24(FP)
-
-over40:
-	ADDQ $0x00000020, R8
-	ADDQ $0x00000100, to+56(FP)
-	SUBQ $0x00000040, R9
-
-narrower37:
-	CMPQ R9, $0x00000020
-	JLT  narrower72
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over75
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result73:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many76
-
-few77:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	CMPQ    BX, SI
-	JGE     empty79
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows82
-
-row81:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row81
-
-rows82:
-	CMPQ R11, SI
-	JGE  rows84
-
-row83:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row83
-
-rows84:
-	JMP summed78
-
-none80:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows87
-
-row86:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row86
-
-rows87:
-	CMPQ R10, SI
-	JGE  rows89
-
-row88:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row88
-
-rows89:
-	JMP summed78
-
-zeros85:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows91
-
-row90:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row90
-
-rows91:
-	CMPQ R10, SI
-	JGE  rows93
-
-row92:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row92
-
-rows93:
-summed78:
-summed94:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
-
-final95:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
-
-around98:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored99:
-stored96:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
-
-many76:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
-
-special97:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	JMP     stored96
-
-narrow100:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty102
-	SHRQ         $0x03, R10
-	VPXORD       X15, X15, X15
-	VCVTSI2SSQ   R10, X15, X15
-	VBROADCASTSS X15, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
-
-empty102:
-skip101:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
-	VMOVUPS (DX), Z2
-	VADDPS  Z0, Z2, Z0
-	VMOVUPS 64(DX), Z2
-	VADDPS  Z1, Z2, Z1
-
-skip103:
-	JMP final95
-
-empty79:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-
-stored105:
-	JMP stored96
-
-tooMany74:
-	MOVQ DI, results+24(FP)
-
-over75:
-	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R9
-
-narrower72:
-	CMPQ R9, $0x00000010
-	JLT  narrower107
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over110
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result108:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many111
-
-few112:
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty114
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows117
-
-row116:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row116
-
-rows117:
-	CMPQ R11, SI
-	JGE  rows119
-
-row118:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row118
-
-rows119:
-	JMP summed113
-
-none115:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows122
-
-row121:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row121
-
-rows122:
-	CMPQ R10, SI
-	JGE  rows124
-
-row123:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRAD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row123
-
-rows124:
-	JMP summed113
-
-zeros120:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows126
-
-row125:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row125
-
-rows126:
-	CMPQ R10, SI
-	JGE  rows128
-
-row127:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRAD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row127
-
-rows128:
-summed113:
-summed129:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
-
-final130:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
-	VMOVDQU64 Z0, (DX)
-	JMP       stored134
-
-around133:
-	VMOVNTDQ Z0, (DX)
-
-stored134:
-stored131:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
-
-many111:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
-
-special132:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
-	VMOVUPS Z0, (DX)
-	JMP     stored131
-
-narrow135:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty137
-	SHRQ         $0x03, R10
-	VPXORD       X16, X16, X16
-	VCVTSI2SSQ   R10, X16, X16
-	VBROADCASTSS X16, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty137:
-skip136:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
-	VMOVUPS (DX), Z1
-	VADDPS  Z0, Z1, Z0
-
-skip138:
-	JMP final130
-
-empty114:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
-	VMOVDQU64 Z0, (DX)
-	JMP       stored140
-
-around139:
-	VMOVNTDQ Z0, (DX)
-
-stored140:
-	JMP stored131
-
-tooMany109:
-	MOVQ DI, results+24(FP)
-
-over110:
+over214:
 	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R9
+	ADDQ $+32, to+56(FP)
+	SUBQ $0x00000008, R9
 
-narrower107:
+narrower211:
+	TESTQ  R9, R9
+	JLE    done245
+	MOVQ   columns+72(FP), DX
+	NEGQ   DX
+	ANDQ   $0x07, DX
+	ADDQ   DX, R9
+	IMUL3Q $-1, DX, BX
+	ADDQ   BX, R8
+	IMUL3Q $-4, DX, BX
+	ADDQ   BX, to+56(FP)
+	MOVQ   to+56(FP), DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over248
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result246:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many249
+
+few250:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty252
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none253
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows255
+
+row254:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row254
+
+rows255:
+	CMPQ R10, SI
+	JGE  rows257
+
+row256:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows257
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows257
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows257
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows257
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows257
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows257
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows257
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row256
+
+rows257:
+	JMP summed251
+
+none253:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros258
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows260
+
+row259:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row259
+
+rows260:
+	CMPQ R9, SI
+	JGE  rows262
+
+row261:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows262
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows262
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows262
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows262
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows262
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows262
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows262
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row261
+
+rows262:
+	JMP summed251
+
+zeros258:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows264
+
+row263:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row263
+
+rows264:
+	CMPQ R9, SI
+	JGE  rows266
+
+row265:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows266
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows266
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows266
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows266
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows266
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows266
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows266
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row265
+
+rows266:
+summed251:
+summed267:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special270
+
+final268:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around271
+	VMOVDQU Y0, (DX)
+	JMP     stored272
+
+around271:
+	VMOVNTDQ Y0, (DX)
+
+stored272:
+stored269:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result246
+	JMP  over248
+
+many249:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany247
+	JMP   few250
+
+special270:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow273
+	VMOVUPS Y0, (DX)
+	JMP     stored269
+
+narrow273:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip274
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty275
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty275:
+skip274:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip276
+	MOVQ         columns+72(FP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VMOVUPS      (DX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip276:
+	JMP final268
+
+empty252:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed267
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around277
+	VMOVDQU Y0, (DX)
+	JMP     stored278
+
+around277:
+	VMOVNTDQ Y0, (DX)
+
+stored278:
+	JMP stored269
+
+tooMany247:
+	MOVQ DI, results+24(FP)
+
+over248:
+done245:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -10589,33 +16104,33 @@ TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile1:
+tile279:
 	CMPQ R9, $0x00000020
-	JLT  narrower2
+	JLT  narrower280
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over283
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result281:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many284
 
-few7:
+few285:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty287
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none288
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -10626,9 +16141,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows290
 
-row11:
+row289:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -10695,13 +16210,13 @@ row11:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row289
 
-rows12:
+rows290:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows292
 
-row13:
+row291:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -10757,23 +16272,23 @@ row13:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row291
 
-rows14:
-	JMP summed8
+rows292:
+	JMP summed286
 
-none10:
+none288:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros293
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows295
 
-row16:
+row294:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10821,13 +16336,13 @@ row16:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row294
 
-rows17:
+rows295:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows297
 
-row18:
+row296:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10868,21 +16383,21 @@ row18:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JLT          row296
 
-rows19:
-	JMP summed8
+rows297:
+	JMP summed286
 
-zeros15:
+zeros293:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows299
 
-row20:
+row298:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10943,13 +16458,13 @@ row20:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row298
 
-rows21:
+rows299:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows301
 
-row22:
+row300:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10999,58 +16514,58 @@ row22:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JLT          row300
 
-rows23:
-summed8:
-summed24:
+rows301:
+summed286:
+summed302:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special305
 
-final25:
+final303:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
+	JNE     around306
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored29
+	JMP     stored307
 
-around28:
+around306:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored29:
-stored26:
+stored307:
+stored304:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result281
+	JMP  over283
 
-many6:
+many284:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany282
+	JMP   few285
 
-special27:
+special305:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
+	JEQ     narrow308
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored26
+	JMP     stored304
 
-narrow30:
+narrow308:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip309
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty310
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -11060,10 +16575,10 @@ narrow30:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty32:
-skip31:
+empty310:
+skip309:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
+	JEQ     skip311
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -11073,63 +16588,63 @@ skip31:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip33:
-	JMP final25
+skip311:
+	JMP final303
 
-empty9:
+empty287:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
+	JNE     summed302
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
+	JNE     around312
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored35
+	JMP     stored313
 
-around34:
+around312:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored35:
-	JMP stored26
+stored313:
+	JMP stored304
 
-tooMany4:
+tooMany282:
 	MOVQ DI, results+24(FP)
 
-over5:
+over283:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
-	JMP  tile1
+	JMP  tile279
 
-narrower2:
+narrower280:
 	CMPQ R9, $0x00000010
-	JLT  narrower37
+	JLT  narrower315
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over318
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result316:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many319
 
-few42:
+few320:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty322
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none323
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -11140,9 +16655,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows325
 
-row46:
+row324:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -11189,13 +16704,13 @@ row46:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row324
 
-rows47:
+rows325:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows327
 
-row48:
+row326:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -11231,7 +16746,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows327
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -11267,7 +16782,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows327
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -11303,7 +16818,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows327
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -11339,23 +16854,23 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row326
 
-rows49:
-	JMP summed43
+rows327:
+	JMP summed321
 
-none45:
+none323:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros328
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows330
 
-row51:
+row329:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11387,13 +16902,13 @@ row51:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row329
 
-rows52:
+rows330:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows332
 
-row53:
+row331:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11418,7 +16933,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows332
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11443,7 +16958,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows332
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11468,7 +16983,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows332
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11493,21 +17008,21 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row331
 
-rows54:
-	JMP summed43
+rows332:
+	JMP summed321
 
-zeros50:
+zeros328:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows334
 
-row55:
+row333:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11550,13 +17065,13 @@ row55:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row333
 
-rows56:
+rows334:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows336
 
-row57:
+row335:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11588,7 +17103,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows336
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11620,7 +17135,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows336
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11652,7 +17167,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows336
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11684,52 +17199,52 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row335
 
-rows58:
-summed43:
-summed59:
+rows336:
+summed321:
+summed337:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special340
 
-final60:
+final338:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around341
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored64
+	JMP     stored342
 
-around63:
+around341:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored64:
-stored61:
+stored342:
+stored339:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result316
+	JMP  over318
 
-many41:
+many319:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany317
+	JMP   few320
 
-special62:
+special340:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow343
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored61
+	JMP     stored339
 
-narrow65:
+narrow343:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip344
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty345
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -11737,97 +17252,66 @@ narrow65:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty67:
-skip66:
+empty345:
+skip344:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip346
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip68:
-	JMP final60
+skip346:
+	JMP final338
 
-empty44:
+empty322:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
+	JNE     summed337
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
+	JNE     around347
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored70
+	JMP     stored348
 
-around69:
+around347:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored70:
-	JMP stored61
+stored348:
+	JMP stored339
 
-tooMany39:
+tooMany317:
 	MOVQ DI, results+24(FP)
 
-over40:
+over318:
 	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower37:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
-// func sumCodesAVX512U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $0-128
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000080
-	JLT  narrower2
+narrower315:
+	CMPQ R9, $0x00000008
+	JLT  narrower350
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over353
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result351:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many354
 
-few7:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
+few355:
+	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty357
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none358
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -11838,9 +17322,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows360
 
-row11:
+row359:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -11853,219 +17337,261 @@ row11:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
+	VBROADCASTSS (R15), Y2
 	MOVQ         (R11), R15
 	IMULQ        zeroRow+112(FP), R15
 	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBQ    (R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    8(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBQ    32(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	VPMOVZXBQ    40(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBQ    48(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBQ    56(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row359
 
-rows12:
+rows360:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows362
 
-row13:
+row361:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R10), Y1
 	ADDQ         $0x00000004, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
+	VBROADCASTSS (R13), Y2
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBQ    (R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBQ    32(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	VPMOVZXBQ    40(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBQ    48(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBQ    56(R8)(R12*1), Z11
-	VPSLLQ       $0x1c, Z11, Z12
-	VPORD        Z12, Z11, Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRLD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JGE          rows362
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows362
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows362
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows362
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows362
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows362
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows362
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row361
 
-rows14:
-	JMP summed8
+rows362:
+	JMP summed356
 
-none10:
+none358:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros363
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows365
 
-row16:
+row364:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12077,168 +17603,175 @@ row16:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
-	VPMOVZXBQ    (R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
+	VBROADCASTSS (R14), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row364
 
-rows17:
+rows365:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows367
 
-row18:
+row366:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
-	VPMOVZXBQ    (R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z9
-	VPSLLQ       $0x1c, Z9, Z10
-	VPORD        Z10, Z9, Z9
-	VPSLLD       $0x1c, Z9, Z9
-	VPSRLD       $0x1c, Z9, Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JGE          rows367
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows367
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows367
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows367
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows367
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows367
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows367
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row366
 
-rows19:
-	JMP summed8
+rows367:
+	JMP summed356
 
-zeros15:
+zeros363:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows369
 
-row20:
+row368:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12254,2289 +17787,296 @@ row20:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
+	VBROADCASTSS (R14), Y1
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBQ    (R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row368
 
-rows21:
+rows369:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows371
 
-row22:
+row370:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
+	VBROADCASTSS (R12), Y1
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBQ    (R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBQ    32(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	VPMOVZXBQ    40(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBQ    48(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBQ    56(R8)(R11*1), Z10
-	VPSLLQ       $0x1c, Z10, Z11
-	VPORD        Z11, Z10, Z10
-	VPSLLD       $0x1c, Z10, Z10
-	VPSRLD       $0x1c, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JGE          rows371
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows371
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows371
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows371
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows371
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows371
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows371
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row370
 
-rows23:
-summed8:
-summed24:
+rows371:
+summed356:
+summed372:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special375
 
-final25:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	VMOVDQU64 Z2, 128(DX)
-	VMOVDQU64 Z3, 192(DX)
-	VMOVDQU64 Z4, 256(DX)
-	VMOVDQU64 Z5, 320(DX)
-	VMOVDQU64 Z6, 384(DX)
-	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
+final373:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around376
+	VMOVDQU Y0, (DX)
+	JMP     stored377
 
-around28:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-	VMOVNTDQ Z4, 256(DX)
-	VMOVNTDQ Z5, 320(DX)
-	VMOVNTDQ Z6, 384(DX)
-	VMOVNTDQ Z7, 448(DX)
+around376:
+	VMOVNTDQ Y0, (DX)
 
-stored29:
-stored26:
+stored377:
+stored374:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result351
+	JMP  over353
 
-many6:
+many354:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany352
+	JMP   few355
 
-special27:
+special375:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	VMOVUPS Z2, 128(DX)
-	VMOVUPS Z3, 192(DX)
-	VMOVUPS Z4, 256(DX)
-	VMOVUPS Z5, 320(DX)
-	VMOVUPS Z6, 384(DX)
-	VMOVUPS Z7, 448(DX)
-	JMP     stored26
+	JEQ     narrow378
+	VMOVUPS Y0, (DX)
+	JMP     stored374
 
-narrow30:
+narrow378:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip379
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty380
 	SHRQ         $0x03, R10
-	VPXORD       X13, X13, X13
-	VCVTSI2SSQ   R10, X13, X13
-	VBROADCASTSS X13, Z8
-	VDIVPS       Z8, Z0, Z0
-	VDIVPS       Z8, Z1, Z1
-	VDIVPS       Z8, Z2, Z2
-	VDIVPS       Z8, Z3, Z3
-	VDIVPS       Z8, Z4, Z4
-	VDIVPS       Z8, Z5, Z5
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
 
-empty32:
-skip31:
+empty380:
+skip379:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Z8
-	VADDPS  Z0, Z8, Z0
-	VMOVUPS 64(DX), Z8
-	VADDPS  Z1, Z8, Z1
-	VMOVUPS 128(DX), Z8
-	VADDPS  Z2, Z8, Z2
-	VMOVUPS 192(DX), Z8
-	VADDPS  Z3, Z8, Z3
-	VMOVUPS 256(DX), Z8
-	VADDPS  Z4, Z8, Z4
-	VMOVUPS 320(DX), Z8
-	VADDPS  Z5, Z8, Z5
-	VMOVUPS 384(DX), Z8
-	VADDPS  Z6, Z8, Z6
-	VMOVUPS 448(DX), Z8
-	VADDPS  Z7, Z8, Z7
+	JEQ     skip381
+	VMOVUPS (DX), Y1
+	VADDPS  Y0, Y1, Y0
 
-skip33:
-	JMP final25
+skip381:
+	JMP final373
 
-empty9:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed24
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	VMOVDQU64 Z0, 256(DX)
-	VMOVDQU64 Z0, 320(DX)
-	VMOVDQU64 Z0, 384(DX)
-	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
+empty357:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed372
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around382
+	VMOVDQU Y0, (DX)
+	JMP     stored383
 
-around34:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-	VMOVNTDQ Z0, 256(DX)
-	VMOVNTDQ Z0, 320(DX)
-	VMOVNTDQ Z0, 384(DX)
-	VMOVNTDQ Z0, 448(DX)
+around382:
+	VMOVNTDQ Y0, (DX)
 
-stored35:
-	JMP stored26
+stored383:
+	JMP stored374
 
-tooMany4:
+tooMany352:
 	MOVQ DI, results+24(FP)
 
-over5:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000200, to+56(FP)
-	SUBQ $0x00000080, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000040
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
-
-few42:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
-
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z6
-	VCVTDQ2PS    Z6, Z6
-	VPMOVZXBQ    (R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    8(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z6
-	VCVTDQ2PS    Z6, Z6
-	VPMOVZXBQ    (R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z1, Z1
-	VPMOVZXBQ    16(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z7
-	VADDPS       Z7, Z2, Z2
-	VPMOVZXBQ    24(R8)(R12*1), Z7
-	VPSLLQ       $0x1c, Z7, Z8
-	VPORD        Z8, Z7, Z7
-	VPSLLD       $0x1c, Z7, Z7
-	VPSRLD       $0x1c, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z7
-	VMULPS       Z5, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
-
-rows49:
-	JMP summed43
-
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows52
-
-row51:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z4
-	VPMOVZXBQ    (R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
-
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
-
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z4
-	VPMOVZXBQ    (R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VADDPS       Z5, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
-
-rows54:
-	JMP summed43
-
-zeros50:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows56
-
-row55:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z4
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z5
-	VCVTDQ2PS    Z5, Z5
-	VPMOVZXBQ    (R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z4
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z5
-	VCVTDQ2PS    Z5, Z5
-	VPMOVZXBQ    (R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z1, Z1
-	VPMOVZXBQ    16(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z2, Z2
-	VPMOVZXBQ    24(R8)(R11*1), Z6
-	VPSLLQ       $0x1c, Z6, Z7
-	VPORD        Z7, Z6, Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRLD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z5, Z6, Z6
-	VMULPS       Z4, Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
-
-rows58:
-summed43:
-summed59:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
-
-final60:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	VMOVDQU64 Z2, 128(DX)
-	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	VMOVUPS Z2, 128(DX)
-	VMOVUPS Z3, 192(DX)
-	JMP     stored61
-
-narrow65:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXORD       X14, X14, X14
-	VCVTSI2SSQ   R10, X14, X14
-	VBROADCASTSS X14, Z4
-	VDIVPS       Z4, Z0, Z0
-	VDIVPS       Z4, Z1, Z1
-	VDIVPS       Z4, Z2, Z2
-	VDIVPS       Z4, Z3, Z3
-
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Z4
-	VADDPS  Z0, Z4, Z0
-	VMOVUPS 64(DX), Z4
-	VADDPS  Z1, Z4, Z1
-	VMOVUPS 128(DX), Z4
-	VADDPS  Z2, Z4, Z2
-	VMOVUPS 192(DX), Z4
-	VADDPS  Z3, Z4, Z3
-
-skip68:
-	JMP final60
-
-empty44:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
-
-around69:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-
-stored70:
-	JMP stored61
-
-tooMany39:
-	MOVQ DI, results+24(FP)
-
-over40:
-	ADDQ $0x00000020, R8
-	ADDQ $0x00000100, to+56(FP)
-	SUBQ $0x00000040, R9
-
-narrower37:
-	CMPQ R9, $0x00000020
-	JLT  narrower72
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over75
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result73:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many76
-
-few77:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	CMPQ    BX, SI
-	JGE     empty79
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows82
-
-row81:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row81
-
-rows82:
-	CMPQ R11, SI
-	JGE  rows84
-
-row83:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVZXBQ    (R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXBQ    8(R8)(R12*1), Z5
-	VPSLLQ       $0x1c, Z5, Z6
-	VPORD        Z6, Z5, Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRLD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row83
-
-rows84:
-	JMP summed78
-
-none80:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows87
-
-row86:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row86
-
-rows87:
-	CMPQ R10, SI
-	JGE  rows89
-
-row88:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row88
-
-rows89:
-	JMP summed78
-
-zeros85:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows91
-
-row90:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row90
-
-rows91:
-	CMPQ R10, SI
-	JGE  rows93
-
-row92:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVZXBQ    8(R8)(R11*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row92
-
-rows93:
-summed78:
-summed94:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
-
-final95:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
-
-around98:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored99:
-stored96:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
-
-many76:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
-
-special97:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	JMP     stored96
-
-narrow100:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty102
-	SHRQ         $0x03, R10
-	VPXORD       X15, X15, X15
-	VCVTSI2SSQ   R10, X15, X15
-	VBROADCASTSS X15, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
-
-empty102:
-skip101:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
-	VMOVUPS (DX), Z2
-	VADDPS  Z0, Z2, Z0
-	VMOVUPS 64(DX), Z2
-	VADDPS  Z1, Z2, Z1
-
-skip103:
-	JMP final95
-
-empty79:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-
-stored105:
-	JMP stored96
-
-tooMany74:
-	MOVQ DI, results+24(FP)
-
-over75:
-	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R9
-
-narrower72:
-	CMPQ R9, $0x00000010
-	JLT  narrower107
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over110
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result108:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many111
-
-few112:
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty114
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows117
-
-row116:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row116
-
-rows117:
-	CMPQ R11, SI
-	JGE  rows119
-
-row118:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBQ    (R8)(R12*1), Z4
-	VPSLLQ       $0x1c, Z4, Z5
-	VPORD        Z5, Z4, Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRLD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row118
-
-rows119:
-	JMP summed113
-
-none115:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows122
-
-row121:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row121
-
-rows122:
-	CMPQ R10, SI
-	JGE  rows124
-
-row123:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVZXBQ    (R8)(R11*1), Z2
-	VPSLLQ       $0x1c, Z2, Z3
-	VPORD        Z3, Z2, Z2
-	VPSLLD       $0x1c, Z2, Z2
-	VPSRLD       $0x1c, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row123
-
-rows124:
-	JMP summed113
-
-zeros120:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows126
-
-row125:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row125
-
-rows126:
-	CMPQ R10, SI
-	JGE  rows128
-
-row127:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVZXBQ    (R8)(R11*1), Z3
-	VPSLLQ       $0x1c, Z3, Z4
-	VPORD        Z4, Z3, Z3
-	VPSLLD       $0x1c, Z3, Z3
-	VPSRLD       $0x1c, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row127
-
-rows128:
-summed113:
-summed129:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
-
-final130:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
-	VMOVDQU64 Z0, (DX)
-	JMP       stored134
-
-around133:
-	VMOVNTDQ Z0, (DX)
-
-stored134:
-stored131:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
-
-many111:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
-
-special132:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
-	VMOVUPS Z0, (DX)
-	JMP     stored131
-
-narrow135:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty137
-	SHRQ         $0x03, R10
-	VPXORD       X16, X16, X16
-	VCVTSI2SSQ   R10, X16, X16
-	VBROADCASTSS X16, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty137:
-skip136:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
-	VMOVUPS (DX), Z1
-	VADDPS  Z0, Z1, Z0
-
-skip138:
-	JMP final130
-
-empty114:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
-	VMOVDQU64 Z0, (DX)
-	JMP       stored140
-
-around139:
-	VMOVNTDQ Z0, (DX)
-
-stored140:
-	JMP stored131
-
-tooMany109:
-	MOVQ DI, results+24(FP)
-
-over110:
-	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower107:
+over353:
+	ADDQ $0x00000004, R8
+	ADDQ $+32, to+56(FP)
+	SUBQ $0x00000008, R9
+
+narrower350:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -14560,33 +18100,33 @@ TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile1:
+tile384:
 	CMPQ R9, $0x00000020
-	JLT  narrower2
+	JLT  narrower385
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over388
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result386:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many389
 
-few7:
+few390:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty392
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none393
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -14597,9 +18137,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows395
 
-row11:
+row394:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14666,13 +18206,13 @@ row11:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row394
 
-rows12:
+rows395:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows397
 
-row13:
+row396:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -14728,23 +18268,23 @@ row13:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row396
 
-rows14:
-	JMP summed8
+rows397:
+	JMP summed391
 
-none10:
+none393:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros398
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows400
 
-row16:
+row399:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14792,13 +18332,13 @@ row16:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row399
 
-rows17:
+rows400:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows402
 
-row18:
+row401:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14839,21 +18379,21 @@ row18:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JLT          row401
 
-rows19:
-	JMP summed8
+rows402:
+	JMP summed391
 
-zeros15:
+zeros398:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows404
 
-row20:
+row403:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14914,13 +18454,13 @@ row20:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row403
 
-rows21:
+rows404:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows406
 
-row22:
+row405:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14970,58 +18510,58 @@ row22:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JLT          row405
 
-rows23:
-summed8:
-summed24:
+rows406:
+summed391:
+summed407:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special410
 
-final25:
+final408:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
+	JNE     around411
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored29
+	JMP     stored412
 
-around28:
+around411:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored29:
-stored26:
+stored412:
+stored409:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result386
+	JMP  over388
 
-many6:
+many389:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany387
+	JMP   few390
 
-special27:
+special410:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
+	JEQ     narrow413
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored26
+	JMP     stored409
 
-narrow30:
+narrow413:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip414
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty415
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -15031,10 +18571,10 @@ narrow30:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty32:
-skip31:
+empty415:
+skip414:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
+	JEQ     skip416
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -15044,63 +18584,63 @@ skip31:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip33:
-	JMP final25
+skip416:
+	JMP final408
 
-empty9:
+empty392:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
+	JNE     summed407
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
+	JNE     around417
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored35
+	JMP     stored418
 
-around34:
+around417:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored35:
-	JMP stored26
+stored418:
+	JMP stored409
 
-tooMany4:
+tooMany387:
 	MOVQ DI, results+24(FP)
 
-over5:
+over388:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
-	JMP  tile1
+	JMP  tile384
 
-narrower2:
+narrower385:
 	CMPQ R9, $0x00000010
-	JLT  narrower37
+	JLT  narrower420
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over423
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result421:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many424
 
-few42:
+few425:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty427
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none428
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -15111,9 +18651,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows430
 
-row46:
+row429:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15160,13 +18700,13 @@ row46:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row429
 
-rows47:
+rows430:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows432
 
-row48:
+row431:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -15202,7 +18742,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows432
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -15238,7 +18778,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows432
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -15274,7 +18814,7 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows49
+	JGE          rows432
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -15310,23 +18850,23 @@ row48:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row431
 
-rows49:
-	JMP summed43
+rows432:
+	JMP summed426
 
-none45:
+none428:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros433
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows435
 
-row51:
+row434:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15358,13 +18898,13 @@ row51:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row434
 
-rows52:
+rows435:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows437
 
-row53:
+row436:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15389,7 +18929,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows437
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15414,7 +18954,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows437
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15439,7 +18979,7 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows54
+	JGE          rows437
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15464,21 +19004,21 @@ row53:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row436
 
-rows54:
-	JMP summed43
+rows437:
+	JMP summed426
 
-zeros50:
+zeros433:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows439
 
-row55:
+row438:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15521,13 +19061,13 @@ row55:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row438
 
-rows56:
+rows439:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows441
 
-row57:
+row440:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15559,7 +19099,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows441
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15591,7 +19131,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows441
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15623,7 +19163,7 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows58
+	JGE          rows441
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15655,52 +19195,52 @@ row57:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row440
 
-rows58:
-summed43:
-summed59:
+rows441:
+summed426:
+summed442:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special445
 
-final60:
+final443:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around446
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored64
+	JMP     stored447
 
-around63:
+around446:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored64:
-stored61:
+stored447:
+stored444:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result421
+	JMP  over423
 
-many41:
+many424:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany422
+	JMP   few425
 
-special62:
+special445:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow448
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored61
+	JMP     stored444
 
-narrow65:
+narrow448:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip449
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty450
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -15708,43 +19248,831 @@ narrow65:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty67:
-skip66:
+empty450:
+skip449:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip451
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip68:
-	JMP final60
+skip451:
+	JMP final443
 
-empty44:
+empty427:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
+	JNE     summed442
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
+	JNE     around452
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored70
+	JMP     stored453
 
-around69:
+around452:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored70:
-	JMP stored61
+stored453:
+	JMP stored444
 
-tooMany39:
+tooMany422:
 	MOVQ DI, results+24(FP)
 
-over40:
+over423:
 	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower37:
+narrower420:
+	CMPQ R9, $0x00000008
+	JLT  narrower455
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over458
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result456:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many459
+
+few460:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty462
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none463
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows465
+
+row464:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row464
+
+rows465:
+	CMPQ R11, SI
+	JGE  rows467
+
+row466:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows467
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows467
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows467
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows467
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows467
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows467
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows467
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row466
+
+rows467:
+	JMP summed461
+
+none463:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros468
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows470
+
+row469:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row469
+
+rows470:
+	CMPQ R10, SI
+	JGE  rows472
+
+row471:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows472
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows472
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows472
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows472
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows472
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows472
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows472
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R8)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row471
+
+rows472:
+	JMP summed461
+
+zeros468:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows474
+
+row473:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row473
+
+rows474:
+	CMPQ R10, SI
+	JGE  rows476
+
+row475:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows476
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows476
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows476
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows476
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows476
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows476
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows476
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row475
+
+rows476:
+summed461:
+summed477:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special480
+
+final478:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around481
+	VMOVDQU Y0, (DX)
+	JMP     stored482
+
+around481:
+	VMOVNTDQ Y0, (DX)
+
+stored482:
+stored479:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result456
+	JMP  over458
+
+many459:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany457
+	JMP   few460
+
+special480:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow483
+	VMOVUPS Y0, (DX)
+	JMP     stored479
+
+narrow483:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip484
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty485
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty485:
+skip484:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip486
+	VMOVUPS (DX), Y1
+	VADDPS  Y0, Y1, Y0
+
+skip486:
+	JMP final478
+
+empty462:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed477
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around487
+	VMOVDQU Y0, (DX)
+	JMP     stored488
+
+around487:
+	VMOVNTDQ Y0, (DX)
+
+stored488:
+	JMP stored479
+
+tooMany457:
+	MOVQ DI, results+24(FP)
+
+over458:
+	ADDQ $0x00000004, R8
+	ADDQ $+32, to+56(FP)
+	SUBQ $0x00000008, R9
+
+narrower455:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

@@ -26,7 +26,7 @@ func (m *bagMax) function() {
 		name+" finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.",
 		"The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.",
 		"Of no rows it stores 0 and -1. It returns the number of results.")
-	m.tile, m.advance = m.maxTile, func(columns int) { c.ADDQ(operand.U32(columns*m.out.size), m.param("to")) }
+	m.tile, m.advance = m.maxTile, func(move func(bytes int)) { move(m.out.size) }
 	m.lists()
 	m.sourcesBeside()
 	m.group = 8

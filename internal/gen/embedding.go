@@ -18,6 +18,9 @@ func embeddingSums(c *build.Context) {
 		(&rowSum{kernel: k}).function()
 		(&rowSum{kernel: k}).chosenFunction()
 		(&bagMax{rowSum: &rowSum{kernel: k}}).function()
+		if !k.double() {
+			(&rowPairs{kernel: k}).function()
+		}
 	})
 }
 
@@ -34,8 +37,9 @@ type rowSum struct {
 	upper    any               // where bf16 is taken apart: the bits of the odd elements
 	oddWords reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
 
-	tile    func()            // emits a group of vectors of a result
-	advance func(columns int) // moves what belongs to the results on
+	tile    func()                     // emits a group of vectors of a result
+	repeats bool                       // the first columns of which are done already
+	advance func(move func(bytes int)) // moves what belongs to the results by so many bytes of each column
 	check   func(bytes reg.GPVirtual, tooMany string)
 	aside   []func() // see rarely
 }
@@ -113,7 +117,7 @@ func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany s
 	c := s.c
 	s.to, s.begin, s.end, s.next = c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	s.rows, s.columns = param(c, "rows"), param(c, "columns")
-	if !s.isa.masks { // what is left is the caller's
+	if !s.isa.masks {
 		groups = halves(groups)
 	}
 	s.check, s.group = check, groups[0]
@@ -122,7 +126,7 @@ func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany s
 		s.group = group
 		s.tiles(i == 0)
 	}
-	if s.isa.masks && !s.packed() {
+	if !s.packed() {
 		s.rest()
 	}
 	done := s.c.GP64()
@@ -133,10 +137,10 @@ func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany s
 	endFunction(c)
 }
 
-// halves returns the powers of two in half of some numbers, 1 left out.
+// halves returns the powers of two in half of some numbers.
 func halves(groups []int) (half []int) {
 	for _, g := range groups {
-		if g >= 4 && g&(g-1) == 0 {
+		if g >= 2 && g&(g-1) == 0 {
 			half = append(half, g/2)
 		}
 	}
@@ -187,7 +191,7 @@ func (s *rowSum) tiles(repeat bool) {
 	branch(s.c.CMPQ, s.columns, operand.U32(width), s.c.JLT, end)
 	s.ofEach()
 	s.c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
-	s.advance(width)
+	s.advance(func(bytes int) { s.c.ADDQ(operand.I32(width*bytes), s.param("to")) })
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
 		s.c.JMP(operand.LabelRef(begin))
@@ -195,15 +199,37 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.Label(end)
 }
 
-// rest emits less than a vector's columns.
+// rest emits less than a vector's columns: without masks a vector whose first columns are done,
+// and are done once more.
 func (s *rowSum) rest() {
-	done := s.newLabel("done")
-	branch(s.c.TESTQ, s.columns, s.columns, s.c.JLE, done)
+	c, done := s.c, s.newLabel("done")
+	branch(c.TESTQ, s.columns, s.columns, c.JLE, done)
 	s.group = 1
-	s.maskTail(s.columns)
+	if s.isa.masks {
+		s.maskTail(s.columns)
+	} else {
+		again, bytes := s.again(), c.GP64()
+		c.ADDQ(again, s.columns)
+		c.IMUL3Q(operand.I32(-s.rowBytes(1)), again, bytes)
+		c.ADDQ(bytes, s.rows)
+		s.advance(func(size int) {
+			c.IMUL3Q(operand.I32(-size), again, bytes)
+			c.ADDQ(bytes, s.param("to"))
+		})
+		s.repeats = true
+	}
 	s.ofEach()
-	s.tail = nil
-	s.c.Label(done)
+	s.tail, s.repeats = nil, false
+	c.Label(done)
+}
+
+// again returns how many of the last vector's columns are done before it.
+func (s *rowSum) again() reg.GPVirtual {
+	again := s.c.GP64()
+	s.c.MOVQ(s.param("columns"), again)
+	s.c.NEGQ(again)
+	s.c.ANDQ(operand.Imm(uint64(s.lanes-1)), again)
+	return again
 }
 
 // when emits code that runs only where a bit of the mode is set.
@@ -214,13 +240,13 @@ func (s *rowSum) when(bit int, code func()) {
 	s.c.Label(skip)
 }
 
-// advanceSum moves to where later columns are stored.
-func (s *rowSum) advanceSum(columns int) {
-	s.c.ADDQ(operand.U32(columns*s.out.size), s.param("to"))
+// advanceSum moves to where other columns are stored, by so many bytes of each.
+func (s *rowSum) advanceSum(move func(bytes int)) {
+	move(s.out.size)
 	if s.narrows() {
-		s.when(sumBF16|sumF16, func() { s.c.SUBQ(operand.U32(columns*(f32.size-f16.size)), s.param("to")) })
+		s.when(sumBF16|sumF16, func() { move(f16.size - f32.size) })
 	}
 	if s.compute.size > s.out.size {
-		s.when(sumWide, func() { s.c.ADDQ(operand.U32(columns*(s.compute.size-s.out.size)), s.param("to")) })
+		s.when(sumWide, func() { move(s.compute.size - s.out.size) })
 	}
 }

@@ -16,11 +16,11 @@ var (
 
 // codeSums emits the sums of every type of codes, on every instruction set.
 func codeSums(c *build.Context) {
-	for _, codes := range []*storage{s8, u8, s4, u4} {
-		eachKernel(c, []*storage{f32}, func(k *kernel) {
+	eachKernel(c, []*storage{f32}, func(k *kernel) {
+		for _, codes := range []*storage{s8, u8, s4, u4} {
 			(&rowSum{kernel: k, codes: codes}).codesFunction()
-		})
-	}
+		}
+	})
 }
 
 func (s *rowSum) codesFunction() {

@@ -50,7 +50,7 @@ func (s *rowSum) storeZeros(zero reg.VecVirtual, bytes int) {
 		zeros = append(zeros, zero)
 	}
 	if bytes > 0 {
-		zeros = append(zeros, zero.AsY())
+		zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
 	}
 	s.storeEither(zeros, s.place(0), s.ifStream)
 }
@@ -102,6 +102,9 @@ func (s *rowSum) place(v int) memory {
 
 // addThere adds what is stored to sums.
 func (s *rowSum) addThere(sum value) {
+	if s.repeats {
+		s.forget(sum[0])
+	}
 	for v := 0; v < len(sum); v++ {
 		if !s.split {
 			s.emit(s.ps("VADD"), sum[v], s.out.load(s.kernel, s.place(v)), sum[v])
@@ -112,6 +115,15 @@ func (s *rowSum) addThere(sum value) {
 		v++
 		s.emit(s.ps("VADD"), sum[v], odd, sum[v])
 	}
+}
+
+// forget clears the sums of columns that are done already, and stay as they are.
+func (s *rowSum) forget(sum reg.VecVirtual) {
+	count, done, whole := s.c.XMM(), s.vector(), either(s.double(), "Q", "D")
+	s.c.VMOVQ(s.again(), count)
+	s.emit("VPBROADCAST"+whole, count, done)
+	s.emit("VPCMPGT"+whole, s.laneNumbers(), done, done)
+	s.emit(s.ps("VANDN"), sum, done, sum)
 }
 
 // inOrder returns a vector of sums in the order of columns.
