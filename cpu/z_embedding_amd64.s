@@ -6175,8 +6175,8 @@ pair:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	MOVQ    n+56(FP), R9
 	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
 
 stripe:
 	CMPQ       R9, $0x00000040
@@ -16716,8 +16716,8 @@ pair:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	MOVQ    n+56(FP), R9
 	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
 
 stripe:
 	CMPQ       R9, $0x00000040
@@ -22325,8 +22325,8 @@ pair:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	MOVQ    n+56(FP), R9
 	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
 
 stripe:
 	CMPQ       R9, $0x00000040
@@ -22419,39 +22419,47 @@ end:
 
 // func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $0-96
+TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile1:
-	CMPQ R9, $0x00000040
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
 
-few7:
+few8:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -22460,199 +22468,209 @@ few7:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty9
+	CMPQ    DX, BX
+	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	MOVQ    BX, R10
+	JEQ     none11
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows13
 
-row15:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
+row12:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPS       32(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPS       96(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       128(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   128(DI)(R12*1)
+	VMULPS       160(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMULPS       192(R8)(R11*1), Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	PREFETCHT0   255(R8)(R12*1)
+	VMULPS       224(R8)(R11*1), Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row12
+
+rows13:
+	CMPQ R10, BX
+	JGE  rows15
+
+row14:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       32(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       96(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       128(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       160(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMULPS       192(R8)(R11*1), Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       224(R8)(R11*1), Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row14
+
+rows15:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows17
+
+row16:
+	MOVQ       128(R9), R11
 	IMULQ      AX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	VADDPS     128(R8)(R11*1), Y4, Y4
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     160(R8)(R11*1), Y5, Y5
-	VADDPS     192(R8)(R11*1), Y6, Y6
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     224(R8)(R11*1), Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row15
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPS     32(DI)(R10*1), Y1, Y1
+	VADDPS     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPS     96(DI)(R10*1), Y3, Y3
+	VADDPS     128(DI)(R10*1), Y4, Y4
+	PREFETCHT0 128(DI)(R11*1)
+	VADDPS     160(DI)(R10*1), Y5, Y5
+	VADDPS     192(R8)(R10*1), Y6, Y6
+	PREFETCHT0 255(R8)(R11*1)
+	VADDPS     224(R8)(R10*1), Y7, Y7
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row16
 
-rows16:
-	CMPQ R10, SI
-	JGE  rows18
+rows17:
+	CMPQ R9, BX
+	JGE  rows19
 
-row17:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	VADDPS 128(R8)(R11*1), Y4, Y4
-	VADDPS 160(R8)(R11*1), Y5, Y5
-	VADDPS 192(R8)(R11*1), Y6, Y6
-	VADDPS 224(R8)(R11*1), Y7, Y7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row17
+row18:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (DI)(R10*1), Y0, Y0
+	VADDPS 32(DI)(R10*1), Y1, Y1
+	VADDPS 64(DI)(R10*1), Y2, Y2
+	VADDPS 96(DI)(R10*1), Y3, Y3
+	VADDPS 128(DI)(R10*1), Y4, Y4
+	VADDPS 160(DI)(R10*1), Y5, Y5
+	VADDPS 192(R8)(R10*1), Y6, Y6
+	VADDPS 224(R8)(R10*1), Y7, Y7
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row18
 
-rows18:
-summed8:
-summed19:
+rows19:
+summed9:
+summed20:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special23
 
-final20:
+final21:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	VMOVDQU Y4, 128(DX)
-	VMOVDQU Y5, 160(DX)
-	VMOVDQU Y6, 192(DX)
-	VMOVDQU Y7, 224(DX)
-	JMP     stored24
+	JNE     around24
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	JMP     stored25
 
-around23:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
+around24:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+stored25:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around26
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored27
 
-many6:
+around26:
+	VMOVNTDQ Y6, 192(CX)(DX*4)
+	VMOVNTDQ Y7, 224(CX)(DX*4)
+
+stored27:
+stored22:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany5
+	JMP   few8
 
-special22:
+special23:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	VMOVUPS Y4, 128(DX)
-	VMOVUPS Y5, 160(DX)
-	VMOVUPS Y6, 192(DX)
-	VMOVUPS Y7, 224(DX)
-	JMP     stored21
+	JEQ     narrow28
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored22
 
-narrow25:
+narrow28:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty27
-	SHRQ         $0x03, R10
+	JEQ          skip29
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty30
+	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R10, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -22663,38 +22681,40 @@ narrow25:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty27:
-skip26:
+empty30:
+skip29:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip28
+	JEQ       skip31
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip29
-	VPMOVZXWD (DX), Y8
+	JEQ       skip32
+	VPMOVZXWD (CX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(DX), Y8
+	VPMOVZXWD 16(CX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(DX), Y8
+	VPMOVZXWD 32(CX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(DX), Y8
+	VPMOVZXWD 48(CX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(DX), Y8
+	VPMOVZXWD 64(CX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(DX), Y8
+	VPMOVZXWD 80(CX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(DX), Y8
+	MOVQ      8(SP), DX
+	VPMOVZXWD 96(CX)(DX*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(DX), Y8
+	MOVQ      8(SP), DX
+	VPMOVZXWD 112(CX)(DX*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip29:
+skip32:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -22712,14 +22732,14 @@ skip29:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU   Y0, (DX)
-	JMP       stored31
+	JNE       around33
+	VMOVDQU   Y0, (CX)
+	JMP       stored34
 
-around30:
-	VMOVNTDQ Y0, (DX)
+around33:
+	VMOVNTDQ Y0, (CX)
 
-stored31:
+stored34:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -22737,14 +22757,14 @@ stored31:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored33
+	JNE       around35
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored36
 
-around32:
-	VMOVNTDQ Y0, 32(DX)
+around35:
+	VMOVNTDQ Y0, 32(CX)
 
-stored33:
+stored36:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -22762,14 +22782,15 @@ stored33:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU   Y0, 64(DX)
-	JMP       stored35
+	JNE       around37
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored38
 
-around34:
-	VMOVNTDQ Y0, 64(DX)
+around37:
+	VMOVNTDQ Y0, 64(CX)
 
-stored35:
+stored38:
+	MOVQ      8(SP), DX
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -22787,405 +22808,477 @@ stored35:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
-	VMOVDQU   Y0, 96(DX)
-	JMP       stored37
+	JNE       around39
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored40
 
-around36:
-	VMOVNTDQ Y0, 96(DX)
+around39:
+	VMOVNTDQ Y0, 96(CX)(DX*2)
 
-stored37:
-	JMP stored21
+stored40:
+	JMP stored22
 
-skip28:
+skip31:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip38
+	JEQ       skip41
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip39
-	VCVTPH2PS (DX), Y8
+	JEQ       skip42
+	VCVTPH2PS (CX), Y8
 	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(DX), Y8
+	VCVTPH2PS 16(CX), Y8
 	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(DX), Y8
+	VCVTPH2PS 32(CX), Y8
 	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(DX), Y8
+	VCVTPH2PS 48(CX), Y8
 	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(DX), Y8
+	VCVTPH2PS 64(CX), Y8
 	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(DX), Y8
+	VCVTPH2PS 80(CX), Y8
 	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(DX), Y8
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
 	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(DX), Y8
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip39:
+skip42:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored41
+	JNE       around43
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored44
 
-around40:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+around43:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
 
-stored41:
+stored44:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
-	JMP       stored43
+	JNE       around45
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored46
 
-around42:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+around45:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
 
-stored43:
+stored46:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around44
-	VMOVDQU   X0, 64(DX)
-	VMOVDQU   X1, 80(DX)
-	JMP       stored45
+	JNE       around47
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored48
 
-around44:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+around47:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
 
-stored45:
+stored48:
+	MOVQ      8(SP), DX
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around46
-	VMOVDQU   X0, 96(DX)
-	VMOVDQU   X1, 112(DX)
-	JMP       stored47
+	JNE       around49
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored50
 
-around46:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
+around49:
+	VMOVNTDQ X0, 96(CX)(DX*2)
+	VMOVNTDQ X1, 112(CX)(DX*2)
 
-stored47:
-	JMP stored21
+stored50:
+	JMP stored22
 
-skip38:
+skip41:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip48
-	VMOVUPS (DX), Y8
+	JEQ     skip51
+	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(DX), Y8
+	VMOVUPS 32(CX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(DX), Y8
+	VMOVUPS 64(CX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(DX), Y8
+	VMOVUPS 96(CX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(DX), Y8
+	VMOVUPS 128(CX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(DX), Y8
+	VMOVUPS 160(CX), Y8
 	VADDPS  Y5, Y8, Y5
-	VMOVUPS 192(DX), Y8
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
 	VADDPS  Y6, Y8, Y6
-	VMOVUPS 224(DX), Y8
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip48:
-	JMP final20
+skip51:
+	JMP final21
 
-empty9:
+empty10:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
+	JNE     summed20
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip49
+	JEQ     skip52
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around50
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored51
+	JNE     around53
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	JMP     stored54
 
-around50:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around53:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
 
-stored51:
-	JMP stored21
-
-skip49:
+stored54:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around52
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	VMOVDQU Y0, 128(DX)
-	VMOVDQU Y0, 160(DX)
-	VMOVDQU Y0, 192(DX)
-	VMOVDQU Y0, 224(DX)
-	JMP     stored53
+	JNE     around55
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored56
 
-around52:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-	VMOVNTDQ Y0, 128(DX)
-	VMOVNTDQ Y0, 160(DX)
-	VMOVNTDQ Y0, 192(DX)
-	VMOVNTDQ Y0, 224(DX)
+around55:
+	VMOVNTDQ Y0, 96(CX)(DX*2)
 
-stored53:
-	JMP stored21
+stored56:
+	JMP stored22
 
-tooMany4:
-	MOVQ DI, results+24(FP)
+skip52:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around57
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	JMP     stored58
 
-over5:
-	ADDQ  $0x00000100, R8
+around57:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored58:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around59
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored60
+
+around59:
+	VMOVNTDQ Y0, 192(CX)(DX*4)
+	VMOVNTDQ Y0, 224(CX)(DX*4)
+
+stored60:
+	JMP stored22
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ  $0x00000040, (SP)
+	JLE   done1
+	ADDQ  $0x00000100, DI
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip54
+	JEQ   skip61
 	ADDQ  $-128, to+56(FP)
 
-skip54:
-	SUBQ $0x00000040, R9
-	JMP  tile1
+skip61:
+	JMP tile2
 
-narrower2:
-	CMPQ R9, $0x00000020
-	JLT  narrower56
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over59
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower63
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over66
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result57:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many60
+result64:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many67
 
-few61:
+few68:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty63
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty70
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none64
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows66
-
-row65:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row65
-
-rows66:
-	CMPQ R11, SI
-	JGE  rows68
-
-row67:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row67
-
-rows68:
-	JMP summed62
-
-none64:
-	MOVQ    BX, R10
+	JEQ     none71
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows70
+	JGE     rows73
 
-row69:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
+row72:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPS       32(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPS       96(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMULPS       128(R8)(R11*1), Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   191(R8)(R12*1)
+	VMULPS       160(R8)(R11*1), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row72
+
+rows73:
+	CMPQ R10, BX
+	JGE  rows75
+
+row74:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       32(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       96(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMULPS       128(R8)(R11*1), Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       160(R8)(R11*1), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row74
+
+rows75:
+	JMP summed69
+
+none71:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows77
+
+row76:
+	MOVQ       128(R9), R11
 	IMULQ      AX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row69
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPS     32(DI)(R10*1), Y1, Y1
+	VADDPS     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPS     96(DI)(R10*1), Y3, Y3
+	VADDPS     128(R8)(R10*1), Y4, Y4
+	PREFETCHT0 191(R8)(R11*1)
+	VADDPS     160(R8)(R10*1), Y5, Y5
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row76
 
-rows70:
-	CMPQ R10, SI
-	JGE  rows72
+rows77:
+	CMPQ R9, BX
+	JGE  rows79
 
-row71:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row71
+row78:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (DI)(R10*1), Y0, Y0
+	VADDPS 32(DI)(R10*1), Y1, Y1
+	VADDPS 64(DI)(R10*1), Y2, Y2
+	VADDPS 96(DI)(R10*1), Y3, Y3
+	VADDPS 128(R8)(R10*1), Y4, Y4
+	VADDPS 160(R8)(R10*1), Y5, Y5
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row78
 
-rows72:
-summed62:
-summed73:
+rows79:
+summed69:
+summed80:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special76
+	JNE  special83
 
-final74:
+final81:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around77
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored78
+	JNE     around84
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	JMP     stored85
 
-around77:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
+around84:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored78:
-stored75:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result57
-	JMP  over59
+stored85:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around86
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored87
 
-many60:
+around86:
+	VMOVNTDQ Y4, 128(CX)(DX*4)
+	VMOVNTDQ Y5, 160(CX)(DX*4)
+
+stored87:
+stored82:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result64
+	JMP  over66
+
+many67:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany58
-	JMP   few61
+	JEQ   tooMany65
+	JMP   few68
 
-special76:
+special83:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow79
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored75
+	JEQ     narrow88
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored82
 
-narrow79:
+narrow88:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip80
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty81
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
+	JEQ          skip89
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty90
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
 
-empty81:
-skip80:
+empty90:
+skip89:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip82
+	JEQ       skip91
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip83
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
+	JEQ       skip92
+	VPMOVZXWD (CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VPMOVZXWD 64(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VPMOVZXWD 80(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
 
-skip83:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+skip92:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around84
-	VMOVDQU   Y0, (DX)
-	JMP       stored85
+	JNE       around93
+	VMOVDQU   Y0, (CX)
+	JMP       stored94
 
-around84:
-	VMOVNTDQ Y0, (DX)
+around93:
+	VMOVNTDQ Y0, (CX)
 
-stored85:
+stored94:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23203,349 +23296,839 @@ stored85:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around86
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored87
+	JNE       around95
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored96
 
-around86:
-	VMOVNTDQ Y0, 32(DX)
+around95:
+	VMOVNTDQ Y0, 32(CX)
 
-stored87:
-	JMP stored75
+stored96:
+	MOVQ      8(SP), DX
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around97
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored98
 
-skip82:
+around97:
+	VMOVNTDQ Y0, 64(CX)(DX*2)
+
+stored98:
+	JMP stored82
+
+skip91:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip88
+	JEQ       skip99
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip89
-	VCVTPH2PS (DX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(DX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(DX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(DX), Y4
-	VADDPS    Y3, Y4, Y3
+	JEQ       skip100
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
 
-skip89:
+skip100:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored91
+	JNE       around101
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored102
 
-around90:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+around101:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
 
-stored91:
+stored102:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around92
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
-	JMP       stored93
+	JNE       around103
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored104
 
-around92:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+around103:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
 
-stored93:
-	JMP stored75
+stored104:
+	MOVQ      8(SP), DX
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around105
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored106
 
-skip88:
+around105:
+	VMOVNTDQ X0, 64(CX)(DX*2)
+	VMOVNTDQ X1, 80(CX)(DX*2)
+
+stored106:
+	JMP stored82
+
+skip99:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip94
-	VMOVUPS (DX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
-	VADDPS  Y3, Y4, Y3
+	JEQ     skip107
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
 
-skip94:
-	JMP final74
+skip107:
+	JMP final81
 
-empty63:
+empty70:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed73
+	JNE     summed80
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip95
+	JEQ     skip108
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around96
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored97
+	JNE     around109
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored110
 
-around96:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
+around109:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored97:
-	JMP stored75
-
-skip95:
+stored110:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around98
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored99
+	JNE     around111
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored112
 
-around98:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around111:
+	VMOVNTDQ Y0, 64(CX)(DX*2)
 
-stored99:
-	JMP stored75
+stored112:
+	JMP stored82
 
-tooMany58:
-	MOVQ DI, results+24(FP)
+skip108:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around113
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	JMP     stored114
 
-over59:
-	ADDQ  $0x00000080, R8
-	ADDQ  $+128, to+56(FP)
-	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip100
-	ADDQ  $-64, to+56(FP)
+around113:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-skip100:
-	SUBQ $0x00000020, R9
+stored114:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around115
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored116
 
-narrower56:
-	CMPQ R9, $0x00000010
-	JLT  narrower102
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over105
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+around115:
+	VMOVNTDQ Y0, 128(CX)(DX*4)
+	VMOVNTDQ Y0, 160(CX)(DX*4)
 
-result103:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many106
+stored116:
+	JMP stored82
 
-few107:
+tooMany65:
+	MOVQ SI, results+24(FP)
+
+over66:
+	JMP done1
+
+narrower63:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower118
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over121
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result119:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many122
+
+few123:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty109
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty125
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none110
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows112
-
-row111:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row111
-
-rows112:
-	CMPQ R11, SI
-	JGE  rows114
-
-row113:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows114
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows114
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows114
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row113
-
-rows114:
-	JMP summed108
-
-none110:
-	MOVQ    BX, R10
+	JEQ     none126
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows116
+	JGE     rows128
 
-row115:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
+row127:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPS       32(DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMULPS       64(R8)(R11*1), Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	PREFETCHT0   127(R8)(R12*1)
+	VMULPS       96(R8)(R11*1), Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row127
+
+rows128:
+	CMPQ R10, BX
+	JGE  rows130
+
+row129:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       32(DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMULPS       64(R8)(R11*1), Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       96(R8)(R11*1), Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row129
+
+rows130:
+	JMP summed124
+
+none126:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows132
+
+row131:
+	MOVQ       128(R9), R11
 	IMULQ      AX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row115
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPS     32(DI)(R10*1), Y1, Y1
+	VADDPS     64(R8)(R10*1), Y2, Y2
+	PREFETCHT0 127(R8)(R11*1)
+	VADDPS     96(R8)(R10*1), Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row131
 
-rows116:
-	CMPQ R10, SI
-	JGE  rows118
+rows132:
+	CMPQ R9, BX
+	JGE  rows134
 
-row117:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows118
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows118
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows118
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row117
+row133:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (DI)(R10*1), Y0, Y0
+	VADDPS 32(DI)(R10*1), Y1, Y1
+	VADDPS 64(R8)(R10*1), Y2, Y2
+	VADDPS 96(R8)(R10*1), Y3, Y3
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row133
 
-rows118:
-summed108:
-summed119:
+rows134:
+summed124:
+summed135:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special122
+	JNE  special138
 
-final120:
+final136:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around123
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored124
+	JNE     around139
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	JMP     stored140
 
-around123:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
+around139:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored124:
-stored121:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result103
-	JMP  over105
+stored140:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around141
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored142
 
-many106:
+around141:
+	VMOVNTDQ Y2, 64(CX)(DX*4)
+	VMOVNTDQ Y3, 96(CX)(DX*4)
+
+stored142:
+stored137:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result119
+	JMP  over121
+
+many122:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany104
-	JMP   few107
+	JEQ   tooMany120
+	JMP   few123
 
-special122:
+special138:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow125
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored121
+	JEQ     narrow143
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored137
 
-narrow125:
+narrow143:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip126
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty127
-	SHRQ         $0x03, R10
+	JEQ          skip144
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty145
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty145:
+skip144:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip146
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip147
+	VPMOVZXWD (CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VPMOVZXWD 32(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VPMOVZXWD 48(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip147:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around148
+	VMOVDQU   Y0, (CX)
+	JMP       stored149
+
+around148:
+	VMOVNTDQ Y0, (CX)
+
+stored149:
+	MOVQ      8(SP), DX
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around150
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored151
+
+around150:
+	VMOVNTDQ Y0, 32(CX)(DX*2)
+
+stored151:
+	JMP stored137
+
+skip146:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip152
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip153
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip153:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around154
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored155
+
+around154:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored155:
+	MOVQ      8(SP), DX
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around156
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored157
+
+around156:
+	VMOVNTDQ X0, 32(CX)(DX*2)
+	VMOVNTDQ X1, 48(CX)(DX*2)
+
+stored157:
+	JMP stored137
+
+skip152:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip158
+	VMOVUPS (CX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(CX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip158:
+	JMP final136
+
+empty125:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed135
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip159
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around160
+	VMOVDQU Y0, (CX)
+	JMP     stored161
+
+around160:
+	VMOVNTDQ Y0, (CX)
+
+stored161:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around162
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored163
+
+around162:
+	VMOVNTDQ Y0, 32(CX)(DX*2)
+
+stored163:
+	JMP stored137
+
+skip159:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around164
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored165
+
+around164:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored165:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around166
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored167
+
+around166:
+	VMOVNTDQ Y0, 64(CX)(DX*4)
+	VMOVNTDQ Y0, 96(CX)(DX*4)
+
+stored167:
+	JMP stored137
+
+tooMany120:
+	MOVQ SI, results+24(FP)
+
+over121:
+	JMP done1
+
+narrower118:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower169
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over172
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result170:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many173
+
+few174:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty176
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none177
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows179
+
+row178:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   63(R8)(R11*1)
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row178
+
+rows179:
+	CMPQ R9, BX
+	JGE  rows181
+
+row180:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows181
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows181
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows181
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row180
+
+rows181:
+	JMP summed175
+
+none177:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows183
+
+row182:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VADDPS     (R8)(R9*1), Y0, Y0
+	PREFETCHT0 63(R8)(R10*1)
+	VADDPS     32(R8)(R9*1), Y1, Y1
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row182
+
+rows183:
+	CMPQ DI, BX
+	JGE  rows185
+
+row184:
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows185
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows185
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows185
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JLT    row184
+
+rows185:
+summed175:
+summed186:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special189
+
+final187:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around190
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored191
+
+around190:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y1, 32(CX)(DX*4)
+
+stored191:
+stored188:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result170
+	JMP  over172
+
+many173:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany171
+	JMP   few174
+
+special189:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow192
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored188
+
+narrow192:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip193
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty194
+	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty127:
-skip126:
-	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip128
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip129
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
+empty194:
+skip193:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip195
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip196
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
 
-skip129:
+skip196:
+	MOVQ      8(SP), DX
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -23563,501 +24146,164 @@ skip129:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
-	VMOVDQU   Y0, (DX)
-	JMP       stored131
+	JNE       around197
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored198
 
-around130:
-	VMOVNTDQ Y0, (DX)
+around197:
+	VMOVNTDQ Y0, (CX)(DX*2)
 
-stored131:
-	JMP stored121
+stored198:
+	JMP stored188
 
-skip128:
-	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip132
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip133
-	VCVTPH2PS (DX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(DX), Y2
-	VADDPS    Y1, Y2, Y1
+skip195:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip199
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip200
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
 
-skip133:
+skip200:
+	MOVQ      8(SP), DX
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around134
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored135
+	JNE       around201
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored202
 
-around134:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+around201:
+	VMOVNTDQ X0, (CX)(DX*2)
+	VMOVNTDQ X1, 16(CX)(DX*2)
 
-stored135:
-	JMP stored121
+stored202:
+	JMP stored188
 
-skip132:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip136
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
+skip199:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip203
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
 
-skip136:
-	JMP final120
+skip203:
+	JMP final187
 
-empty109:
+empty176:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed119
+	JNE     summed186
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip137
+	JEQ     skip204
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around138
-	VMOVDQU Y0, (DX)
-	JMP     stored139
+	JNE     around205
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored206
 
-around138:
-	VMOVNTDQ Y0, (DX)
+around205:
+	VMOVNTDQ Y0, (CX)(DX*2)
 
-stored139:
-	JMP stored121
+stored206:
+	JMP stored188
 
-skip137:
+skip204:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around140
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored141
+	JNE     around207
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored208
 
-around140:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
+around207:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y0, 32(CX)(DX*4)
 
-stored141:
-	JMP stored121
+stored208:
+	JMP stored188
 
-tooMany104:
-	MOVQ DI, results+24(FP)
+tooMany171:
+	MOVQ SI, results+24(FP)
 
-over105:
-	ADDQ  $0x00000040, R8
-	ADDQ  $+64, to+56(FP)
-	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip142
-	ADDQ  $-32, to+56(FP)
+over172:
+	JMP done1
 
-skip142:
-	SUBQ $0x00000010, R9
+narrower169:
+	XORQ CX, CX
 
-narrower102:
-	CMPQ R9, $0x00000008
-	JLT  narrower144
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over147
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile209:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*4), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over213
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
 
-result145:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many148
-
-few149:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty151
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none152
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows154
-
-row153:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row153
-
-rows154:
-	CMPQ R11, SI
-	JGE  rows156
-
-row155:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows156
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows156
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows156
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows156
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows156
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows156
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows156
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row155
-
-rows156:
-	JMP summed150
-
-none152:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows158
-
-row157:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row157
-
-rows158:
-	CMPQ R10, SI
-	JGE  rows160
-
-row159:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows160
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows160
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows160
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows160
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows160
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows160
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows160
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row159
-
-rows160:
-summed150:
-summed161:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special164
-
-final162:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around165
-	VMOVDQU Y0, (DX)
-	JMP     stored166
-
-around165:
-	VMOVNTDQ Y0, (DX)
-
-stored166:
-stored163:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result145
-	JMP  over147
-
-many148:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany146
-	JMP   few149
-
-special164:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow167
-	VMOVUPS Y0, (DX)
-	JMP     stored163
-
-narrow167:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip168
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty169
-	SHRQ         $0x03, R10
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R10, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty169:
-skip168:
-	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip170
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip171
-	VPMOVZXWD (DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y0, Y1, Y0
-
-skip171:
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y0, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y1, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around172
-	VMOVDQU      X0, (DX)
-	JMP          stored173
-
-around172:
-	VMOVNTDQ X0, (DX)
-
-stored173:
-	JMP stored163
-
-skip170:
-	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip174
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip175
-	VCVTPH2PS (DX), Y1
-	VADDPS    Y0, Y1, Y0
-
-skip175:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around176
-	VMOVDQU   X0, (DX)
-	JMP       stored177
-
-around176:
-	VMOVNTDQ X0, (DX)
-
-stored177:
-	JMP stored163
-
-skip174:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip178
-	VMOVUPS (DX), Y1
-	VADDPS  Y0, Y1, Y0
-
-skip178:
-	JMP final162
-
-empty151:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed161
-	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip179
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around180
-	VMOVDQU X0, (DX)
-	JMP     stored181
-
-around180:
-	VMOVNTDQ X0, (DX)
-
-stored181:
-	JMP stored163
-
-skip179:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around182
-	VMOVDQU Y0, (DX)
-	JMP     stored183
-
-around182:
-	VMOVNTDQ Y0, (DX)
-
-stored183:
-	JMP stored163
-
-tooMany146:
-	MOVQ DI, results+24(FP)
-
-over147:
-	ADDQ  $0x00000020, R8
-	ADDQ  $+32, to+56(FP)
-	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip184
-	ADDQ  $-16, to+56(FP)
-
-skip184:
-	SUBQ $0x00000008, R9
-
-narrower144:
-	TESTQ  R9, R9
-	JLE    done185
-	MOVQ   columns+72(FP), DX
-	NEGQ   DX
-	ANDQ   $0x07, DX
-	ADDQ   DX, R9
-	IMUL3Q $-4, DX, BX
-	ADDQ   BX, R8
-	IMUL3Q $-4, DX, BX
-	ADDQ   BX, to+56(FP)
-	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip186
-	IMUL3Q $+2, DX, BX
-	ADDQ   BX, to+56(FP)
-
-skip186:
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over189
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result187:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R9
-	SUBQ BX, R9
+result211:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many190
+	JGT  many214
 
-few191:
+few215:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty193
+	CMPQ    DX, BX
+	JGE     empty217
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none194
-	MOVQ    BX, R9
-	SUBQ    CX, R9
+	JEQ     none218
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
 	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows196
+	JGE     rows220
 
-row195:
+row219:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -24066,16 +24312,16 @@ row195:
 	ADDQ         $0x00000004, R9
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
+	PREFETCHT0   31(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row195
+	JLT          row219
 
-rows196:
-	CMPQ R10, SI
-	JGE  rows198
+rows220:
+	CMPQ R10, BX
+	JGE  rows222
 
-row197:
+row221:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24083,8 +24329,8 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows198
+	CMPQ         R10, BX
+	JGE          rows222
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24092,8 +24338,8 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows198
+	CMPQ         R10, BX
+	JGE          rows222
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24101,8 +24347,8 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows198
+	CMPQ         R10, BX
+	JGE          rows222
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24110,8 +24356,8 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows198
+	CMPQ         R10, BX
+	JGE          rows222
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24119,8 +24365,8 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows198
+	CMPQ         R10, BX
+	JGE          rows222
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24128,8 +24374,8 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows198
+	CMPQ         R10, BX
+	JGE          rows222
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24137,8 +24383,8 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows198
+	CMPQ         R10, BX
+	JGE          rows222
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24146,151 +24392,156 @@ row197:
 	VMULPS       (R8)(R11*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row197
+	CMPQ         R10, BX
+	JLT          row221
 
-rows198:
-	JMP summed192
+rows222:
+	JMP summed216
 
-none194:
-	MOVQ    BX, R9
+none218:
+	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows200
+	JGE     rows224
 
-row199:
+row223:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
 	IMULQ      AX, R10
 	VADDPS     (R8)(R10*1), Y0, Y0
-	PREFETCHT0 (R8)(R11*1)
+	PREFETCHT0 31(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row199
+	JLT        row223
 
-rows200:
-	CMPQ R9, SI
-	JGE  rows202
+rows224:
+	CMPQ R9, BX
+	JGE  rows226
 
-row201:
+row225:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows202
+	CMPQ   R9, BX
+	JGE    rows226
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows202
+	CMPQ   R9, BX
+	JGE    rows226
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows202
+	CMPQ   R9, BX
+	JGE    rows226
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows202
+	CMPQ   R9, BX
+	JGE    rows226
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows202
+	CMPQ   R9, BX
+	JGE    rows226
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows202
+	CMPQ   R9, BX
+	JGE    rows226
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows202
+	CMPQ   R9, BX
+	JGE    rows226
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JLT    row201
+	CMPQ   R9, BX
+	JLT    row225
 
-rows202:
-summed192:
-summed203:
+rows226:
+summed216:
+summed227:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special206
+	JNE  special230
 
-final204:
+final228:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around207
-	VMOVDQU Y0, (DX)
-	JMP     stored208
+	JNE     around231
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored232
 
-around207:
-	VMOVNTDQ Y0, (DX)
+around231:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored208:
-stored205:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result187
-	JMP  over189
+stored232:
+stored229:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result211
+	JMP  over213
 
-many190:
+many214:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany188
-	JMP   few191
+	JEQ   tooMany212
+	JMP   few215
 
-special206:
+special230:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow209
-	VMOVUPS Y0, (DX)
-	JMP     stored205
+	JEQ     narrow233
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored229
 
-narrow209:
+narrow233:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip210
-	MOVQ         SI, R9
-	SUBQ         BX, R9
-	JEQ          empty211
+	JEQ          skip234
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty235
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty211:
-skip210:
+empty235:
+skip234:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip212
+	JEQ          skip236
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip213
-	MOVQ         columns+72(FP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	VMOVQ        BX, X1
+	JEQ          skip237
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VPMOVZXWD    (DX), Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip213:
+skip237:
+	MOVQ         8(SP), DX
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -24301,93 +24552,105 @@ skip213:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around214
-	VMOVDQU      X0, (DX)
-	JMP          stored215
+	JNE          around238
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored239
 
-around214:
-	VMOVNTDQ X0, (DX)
+around238:
+	VMOVNTDQ X0, (CX)(DX*2)
 
-stored215:
-	JMP stored205
+stored239:
+	JMP stored229
 
-skip212:
+skip236:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip216
+	JEQ          skip240
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip217
-	MOVQ         columns+72(FP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	VMOVQ        BX, X1
+	JEQ          skip241
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VCVTPH2PS    (DX), Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip217:
+skip241:
+	MOVQ      8(SP), DX
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around218
-	VMOVDQU   X0, (DX)
-	JMP       stored219
+	JNE       around242
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored243
 
-around218:
-	VMOVNTDQ X0, (DX)
+around242:
+	VMOVNTDQ X0, (CX)(DX*2)
 
-stored219:
-	JMP stored205
+stored243:
+	JMP stored229
 
-skip216:
+skip240:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip220
-	MOVQ         columns+72(FP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	VMOVQ        BX, X1
+	JEQ          skip244
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VMOVUPS      (DX), Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip220:
-	JMP final204
+skip244:
+	JMP final228
 
-empty193:
+empty217:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed203
+	JNE     summed227
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip221
+	JEQ     skip245
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around222
-	VMOVDQU X0, (DX)
-	JMP     stored223
+	JNE     around246
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored247
 
-around222:
-	VMOVNTDQ X0, (DX)
+around246:
+	VMOVNTDQ X0, (CX)(DX*2)
 
-stored223:
-	JMP stored205
+stored247:
+	JMP stored229
 
-skip221:
+skip245:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around224
-	VMOVDQU Y0, (DX)
-	JMP     stored225
+	JNE     around248
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored249
 
-around224:
-	VMOVNTDQ Y0, (DX)
+around248:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored225:
-	JMP stored205
+stored249:
+	JMP stored229
 
-tooMany188:
-	MOVQ DI, results+24(FP)
+tooMany212:
+	MOVQ SI, results+24(FP)
 
-over189:
-done185:
+over213:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile209
+
+done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -24417,228 +24680,315 @@ GLOBL numbers32<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
+TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none226
-	SUBQ  CX, DX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none250
+	SUBQ  positions+32(FP), CX
 
-none226:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
+none250:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
 
-tile227:
-	CMPQ R10, $0x00000020
-	JLT  narrower228
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over231
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tile252:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
+	JLE     narrower253
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over256
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result229:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many232
+result254:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many257
 
-few233:
+few258:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty234
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty259
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
 	MOVQ    known+40(FP), BP
 	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows236
+	JGE     rows261
 
-row235:
+row260:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VMOVUPS      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPS      32(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPS      96(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VMOVUPS      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPS      32(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPS      96(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      128(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   128(R8)(R15*1)
+	VMOVUPS      160(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      192(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	PREFETCHT0   255(R9)(R15*1)
+	VMOVUPS      224(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row235
+	JLT          row260
 
-rows236:
-	CMPQ R13, DI
-	JGE  rows238
+rows261:
+	CMPQ R13, SI
+	JGE  rows263
 
-row237:
+row262:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VMOVUPS      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMOVUPS      96(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VMOVUPS      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VMOVUPS      32(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VMOVUPS      96(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      128(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VMOVUPS      160(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      192(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      224(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row237
+	CMPQ         R13, SI
+	JLT          row262
 
-rows238:
-summed239:
+rows263:
+summed264:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special242
+	JNE  special267
 
-final240:
+final265:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around243
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored244
+	JNE     around268
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	JMP     stored269
 
-around243:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
+around268:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
-stored244:
-stored241:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result229
-	JMP  over231
+stored269:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around270
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
+	JMP     stored271
 
-many232:
+around270:
+	VMOVNTDQ Y6, 192(DX)(BX*4)
+	VMOVNTDQ Y7, 224(DX)(BX*4)
+
+stored271:
+stored266:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result254
+	JMP  over256
+
+many257:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany230
-	JMP   few233
+	JEQ   tooMany255
+	JMP   few258
 
-special242:
+special267:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow245
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored241
+	JEQ     narrow272
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
+	JMP     stored266
 
-narrow245:
+narrow272:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip246
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty247
-	SHRQ         $0x03, R11
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R11, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
+	JEQ          skip273
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty274
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
 
-empty247:
-skip246:
+empty274:
+skip273:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip248
+	JEQ       skip275
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip249
-	VPMOVZXWD (BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
+	JEQ       skip276
+	VPMOVZXWD (DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VPMOVZXWD 96(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 112(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
 
-skip249:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+skip276:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around250
-	VMOVDQU   Y0, (BX)
-	JMP       stored251
+	JNE       around277
+	VMOVDQU   Y0, (DX)
+	JMP       stored278
 
-around250:
-	VMOVNTDQ Y0, (BX)
+around277:
+	VMOVNTDQ Y0, (DX)
 
-stored251:
+stored278:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -24656,319 +25006,1303 @@ stored251:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around252
-	VMOVDQU   Y0, 32(BX)
-	JMP       stored253
+	JNE       around279
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored280
 
-around252:
-	VMOVNTDQ Y0, 32(BX)
+around279:
+	VMOVNTDQ Y0, 32(DX)
 
-stored253:
-	JMP stored241
+stored280:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around281
+	VMOVDQU   Y0, 64(DX)
+	JMP       stored282
 
-skip248:
+around281:
+	VMOVNTDQ Y0, 64(DX)
+
+stored282:
+	MOVQ      8(SP), BX
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around283
+	VMOVDQU   Y0, 96(DX)(BX*2)
+	JMP       stored284
+
+around283:
+	VMOVNTDQ Y0, 96(DX)(BX*2)
+
+stored284:
+	JMP stored266
+
+skip275:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip254
+	JEQ       skip285
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip255
-	VCVTPH2PS (BX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(BX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(BX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(BX), Y4
-	VADDPS    Y3, Y4, Y3
+	JEQ       skip286
+	VCVTPH2PS (DX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(DX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(DX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(DX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(DX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(DX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
+	VADDPS    Y7, Y8, Y7
 
-skip255:
+skip286:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around256
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored257
+	JNE       around287
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored288
 
-around256:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
+around287:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored257:
+stored288:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around258
-	VMOVDQU   X0, 32(BX)
-	VMOVDQU   X1, 48(BX)
-	JMP       stored259
+	JNE       around289
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored290
 
-around258:
-	VMOVNTDQ X0, 32(BX)
-	VMOVNTDQ X1, 48(BX)
+around289:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
-stored259:
-	JMP stored241
+stored290:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around291
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
+	JMP       stored292
 
-skip254:
+around291:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+
+stored292:
+	MOVQ      8(SP), BX
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around293
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
+	JMP       stored294
+
+around293:
+	VMOVNTDQ X0, 96(DX)(BX*2)
+	VMOVNTDQ X1, 112(DX)(BX*2)
+
+stored294:
+	JMP stored266
+
+skip285:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip260
-	VMOVUPS (BX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(BX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(BX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(BX), Y4
-	VADDPS  Y3, Y4, Y3
+	JEQ     skip295
+	VMOVUPS (DX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(DX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(DX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(DX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(DX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(DX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
+	VADDPS  Y7, Y8, Y7
 
-skip260:
-	JMP final240
+skip295:
+	JMP final265
 
-empty234:
+empty259:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed239
+	JNE     summed264
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip261
+	JEQ     skip296
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around262
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored263
+	JNE     around297
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	JMP     stored298
 
-around262:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
+around297:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
 
-stored263:
-	JMP stored241
-
-skip261:
+stored298:
+	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around264
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	JMP     stored265
+	JNE     around299
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored300
 
-around264:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
+around299:
+	VMOVNTDQ Y0, 96(DX)(BX*2)
 
-stored265:
-	JMP stored241
+stored300:
+	JMP stored266
 
-tooMany230:
-	MOVQ R8, results+24(FP)
+skip296:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around301
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	JMP     stored302
 
-over231:
-	ADDQ  $0x00000080, R9
-	ADDQ  $+128, to+72(FP)
+around301:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+
+stored302:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around303
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
+	JMP     stored304
+
+around303:
+	VMOVNTDQ Y0, 192(DX)(BX*4)
+	VMOVNTDQ Y0, 224(DX)(BX*4)
+
+stored304:
+	JMP stored266
+
+tooMany255:
+	MOVQ DI, results+24(FP)
+
+over256:
+	SUBQ  $0x00000040, (SP)
+	JLE   done251
+	ADDQ  $0x00000100, R8
+	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip266
-	ADDQ  $-64, to+72(FP)
+	JEQ   skip305
+	ADDQ  $-128, to+72(FP)
 
-skip266:
-	SUBQ $0x00000020, R10
-	JMP  tile227
+skip305:
+	JMP tile252
 
-narrower228:
-	CMPQ R10, $0x00000010
-	JLT  narrower268
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over271
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+narrower253:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower307
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over310
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result269:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many272
+result308:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many311
 
-few273:
+few312:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty274
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty313
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
 	MOVQ    known+40(FP), BP
 	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows276
+	JGE     rows315
 
-row275:
+row314:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VMOVUPS      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPS      32(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPS      96(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMOVUPS      128(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	PREFETCHT0   191(R9)(R15*1)
+	VMOVUPS      160(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row275
+	JLT          row314
 
-rows276:
-	CMPQ R13, DI
-	JGE  rows278
+rows315:
+	CMPQ R13, SI
+	JGE  rows317
 
-row277:
+row316:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VMOVUPS      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VMOVUPS      32(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VMOVUPS      96(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMOVUPS      128(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VMOVUPS      160(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows278
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows278
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows278
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row277
+	CMPQ         R13, SI
+	JLT          row316
 
-rows278:
-summed279:
+rows317:
+summed318:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special282
+	JNE  special321
 
-final280:
+final319:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around283
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored284
+	JNE     around322
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	JMP     stored323
 
-around283:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
+around322:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
-stored284:
-stored281:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result269
-	JMP  over271
+stored323:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around324
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
+	JMP     stored325
 
-many272:
+around324:
+	VMOVNTDQ Y4, 128(DX)(BX*4)
+	VMOVNTDQ Y5, 160(DX)(BX*4)
+
+stored325:
+stored320:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result308
+	JMP  over310
+
+many311:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany270
-	JMP   few273
+	JEQ   tooMany309
+	JMP   few312
 
-special282:
+special321:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow285
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	JMP     stored281
+	JEQ     narrow326
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored320
 
-narrow285:
+narrow326:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip286
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty287
-	SHRQ         $0x03, R11
+	JEQ          skip327
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty328
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty328:
+skip327:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip329
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip330
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VPMOVZXWD 64(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 80(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip330:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around331
+	VMOVDQU   Y0, (DX)
+	JMP       stored332
+
+around331:
+	VMOVNTDQ Y0, (DX)
+
+stored332:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around333
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored334
+
+around333:
+	VMOVNTDQ Y0, 32(DX)
+
+stored334:
+	MOVQ      8(SP), BX
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around335
+	VMOVDQU   Y0, 64(DX)(BX*2)
+	JMP       stored336
+
+around335:
+	VMOVNTDQ Y0, 64(DX)(BX*2)
+
+stored336:
+	JMP stored320
+
+skip329:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip337
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip338
+	VCVTPH2PS (DX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(DX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(DX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(DX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip338:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around339
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored340
+
+around339:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored340:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around341
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored342
+
+around341:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored342:
+	MOVQ      8(SP), BX
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around343
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
+	JMP       stored344
+
+around343:
+	VMOVNTDQ X0, 64(DX)(BX*2)
+	VMOVNTDQ X1, 80(DX)(BX*2)
+
+stored344:
+	JMP stored320
+
+skip337:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip345
+	VMOVUPS (DX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(DX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(DX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(DX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip345:
+	JMP final319
+
+empty313:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed318
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip346
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around347
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored348
+
+around347:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored348:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around349
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored350
+
+around349:
+	VMOVNTDQ Y0, 64(DX)(BX*2)
+
+stored350:
+	JMP stored320
+
+skip346:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around351
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	JMP     stored352
+
+around351:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+
+stored352:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around353
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
+	JMP     stored354
+
+around353:
+	VMOVNTDQ Y0, 128(DX)(BX*4)
+	VMOVNTDQ Y0, 160(DX)(BX*4)
+
+stored354:
+	JMP stored320
+
+tooMany309:
+	MOVQ DI, results+24(FP)
+
+over310:
+	JMP done251
+
+narrower307:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower356
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over359
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result357:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many360
+
+few361:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty362
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows364
+
+row363:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VMOVUPS      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPS      32(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	PREFETCHT0   127(R9)(R15*1)
+	VMOVUPS      96(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row363
+
+rows364:
+	CMPQ R13, SI
+	JGE  rows366
+
+row365:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VMOVUPS      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VMOVUPS      32(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      96(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row365
+
+rows366:
+summed367:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special370
+
+final368:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around371
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored372
+
+around371:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+
+stored372:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around373
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
+	JMP     stored374
+
+around373:
+	VMOVNTDQ Y2, 64(DX)(BX*4)
+	VMOVNTDQ Y3, 96(DX)(BX*4)
+
+stored374:
+stored369:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result357
+	JMP  over359
+
+many360:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany358
+	JMP   few361
+
+special370:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow375
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored369
+
+narrow375:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip376
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty377
+	SHRQ         $0x03, R10
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty377:
+skip376:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip378
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip379
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), BX
+	VPMOVZXWD 32(DX)(BX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), BX
+	VPMOVZXWD 48(DX)(BX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip379:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around380
+	VMOVDQU   Y0, (DX)
+	JMP       stored381
+
+around380:
+	VMOVNTDQ Y0, (DX)
+
+stored381:
+	MOVQ      8(SP), BX
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around382
+	VMOVDQU   Y0, 32(DX)(BX*2)
+	JMP       stored383
+
+around382:
+	VMOVNTDQ Y0, 32(DX)(BX*2)
+
+stored383:
+	JMP stored369
+
+skip378:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip384
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip385
+	VCVTPH2PS (DX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(DX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip385:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around386
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored387
+
+around386:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored387:
+	MOVQ      8(SP), BX
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around388
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
+	JMP       stored389
+
+around388:
+	VMOVNTDQ X0, 32(DX)(BX*2)
+	VMOVNTDQ X1, 48(DX)(BX*2)
+
+stored389:
+	JMP stored369
+
+skip384:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip390
+	VMOVUPS (DX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(DX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip390:
+	JMP final368
+
+empty362:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed367
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip391
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around392
+	VMOVDQU Y0, (DX)
+	JMP     stored393
+
+around392:
+	VMOVNTDQ Y0, (DX)
+
+stored393:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around394
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored395
+
+around394:
+	VMOVNTDQ Y0, 32(DX)(BX*2)
+
+stored395:
+	JMP stored369
+
+skip391:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around396
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored397
+
+around396:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored397:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around398
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
+	JMP     stored399
+
+around398:
+	VMOVNTDQ Y0, 64(DX)(BX*4)
+	VMOVNTDQ Y0, 96(DX)(BX*4)
+
+stored399:
+	JMP stored369
+
+tooMany358:
+	MOVQ DI, results+24(FP)
+
+over359:
+	JMP done251
+
+narrower356:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000010
+	JLT     narrower401
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over404
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result402:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many405
+
+few406:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty407
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows409
+
+row408:
+	MOVQ         128(R12), R14
+	IMULQ        AX, R14
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   63(R9)(R14*1)
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row408
+
+rows409:
+	CMPQ R12, SI
+	JGE  rows411
+
+row410:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows411
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows411
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows411
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row410
+
+rows411:
+summed412:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special415
+
+final413:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around416
+	VMOVDQU Y0, (DX)(BX*4)
+	VMOVDQU Y1, 32(DX)(BX*4)
+	JMP     stored417
+
+around416:
+	VMOVNTDQ Y0, (DX)(BX*4)
+	VMOVNTDQ Y1, 32(DX)(BX*4)
+
+stored417:
+stored414:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result402
+	JMP  over404
+
+many405:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany403
+	JMP   few406
+
+special415:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow418
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored414
+
+narrow418:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip419
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty420
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R11, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty287:
-skip286:
-	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip288
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip289
-	VPMOVZXWD (BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
+empty420:
+skip419:
+	TESTQ        $0x00000040, mode+96(FP)
+	JEQ          skip421
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip422
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
 
-skip289:
+skip422:
+	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24986,646 +26320,359 @@ skip289:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around290
-	VMOVDQU   Y0, (BX)
-	JMP       stored291
+	JNE       around423
+	VMOVDQU   Y0, (DX)(BX*2)
+	JMP       stored424
 
-around290:
-	VMOVNTDQ Y0, (BX)
+around423:
+	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored291:
-	JMP stored281
+stored424:
+	JMP stored414
 
-skip288:
-	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip292
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip293
-	VCVTPH2PS (BX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(BX), Y2
-	VADDPS    Y1, Y2, Y1
+skip421:
+	TESTQ        $0x00000080, mode+96(FP)
+	JEQ          skip425
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip426
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VCVTPH2PS    16(DX)(BX*2), Y2
+	VADDPS       Y1, Y2, Y1
 
-skip293:
+skip426:
+	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around294
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored295
+	JNE       around427
+	VMOVDQU   X0, (DX)(BX*2)
+	VMOVDQU   X1, 16(DX)(BX*2)
+	JMP       stored428
 
-around294:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
+around427:
+	VMOVNTDQ X0, (DX)(BX*2)
+	VMOVNTDQ X1, 16(DX)(BX*2)
 
-stored295:
-	JMP stored281
+stored428:
+	JMP stored414
 
-skip292:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip296
-	VMOVUPS (BX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(BX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip296:
-	JMP final280
-
-empty274:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed279
-	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip297
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around298
-	VMOVDQU Y0, (BX)
-	JMP     stored299
-
-around298:
-	VMOVNTDQ Y0, (BX)
-
-stored299:
-	JMP stored281
-
-skip297:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around300
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored301
-
-around300:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored301:
-	JMP stored281
-
-tooMany270:
-	MOVQ R8, results+24(FP)
-
-over271:
-	ADDQ  $0x00000040, R9
-	ADDQ  $+64, to+72(FP)
-	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip302
-	ADDQ  $-32, to+72(FP)
-
-skip302:
-	SUBQ $0x00000010, R10
-
-narrower268:
-	CMPQ R10, $0x00000008
-	JLT  narrower304
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over307
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result305:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many308
-
-few309:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
-	JGE     empty310
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows312
-
-row311:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row311
-
-rows312:
-	CMPQ R13, DI
-	JGE  rows314
-
-row313:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows314
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows314
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows314
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows314
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows314
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows314
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows314
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row313
-
-rows314:
-summed315:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special318
-
-final316:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around319
-	VMOVDQU Y0, (BX)
-	JMP     stored320
-
-around319:
-	VMOVNTDQ Y0, (BX)
-
-stored320:
-stored317:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result305
-	JMP  over307
-
-many308:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany306
-	JMP   few309
-
-special318:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow321
-	VMOVUPS Y0, (BX)
-	JMP     stored317
-
-narrow321:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip322
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty323
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R11, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty323:
-skip322:
-	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip324
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip325
-	VPMOVZXWD (BX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y0, Y1, Y0
-
-skip325:
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y0, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y1, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around326
-	VMOVDQU      X0, (BX)
-	JMP          stored327
-
-around326:
-	VMOVNTDQ X0, (BX)
-
-stored327:
-	JMP stored317
-
-skip324:
-	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip328
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip329
-	VCVTPH2PS (BX), Y1
-	VADDPS    Y0, Y1, Y0
-
-skip329:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around330
-	VMOVDQU   X0, (BX)
-	JMP       stored331
-
-around330:
-	VMOVNTDQ X0, (BX)
-
-stored331:
-	JMP stored317
-
-skip328:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip332
-	VMOVUPS (BX), Y1
-	VADDPS  Y0, Y1, Y0
-
-skip332:
-	JMP final316
-
-empty310:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed315
-	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip333
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around334
-	VMOVDQU X0, (BX)
-	JMP     stored335
-
-around334:
-	VMOVNTDQ X0, (BX)
-
-stored335:
-	JMP stored317
-
-skip333:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around336
-	VMOVDQU Y0, (BX)
-	JMP     stored337
-
-around336:
-	VMOVNTDQ Y0, (BX)
-
-stored337:
-	JMP stored317
-
-tooMany306:
-	MOVQ R8, results+24(FP)
-
-over307:
-	ADDQ  $0x00000020, R9
-	ADDQ  $+32, to+72(FP)
-	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip338
-	ADDQ  $-16, to+72(FP)
-
-skip338:
-	SUBQ $0x00000008, R10
-
-narrower304:
-	TESTQ  R10, R10
-	JLE    done339
-	MOVQ   columns+88(FP), BX
-	NEGQ   BX
-	ANDQ   $0x07, BX
-	ADDQ   BX, R10
-	IMUL3Q $-4, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-4, BX, SI
-	ADDQ   SI, to+72(FP)
-	TESTQ  $0x000000c0, mode+96(FP)
-	JEQ    skip340
-	IMUL3Q $+2, BX, SI
-	ADDQ   SI, to+72(FP)
-
-skip340:
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over343
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result341:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many344
-
-few345:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
-	JGE     empty346
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows348
-
-row347:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row347
-
-rows348:
-	CMPQ R13, DI
-	JGE  rows350
-
-row349:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows350
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows350
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows350
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows350
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows350
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows350
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows350
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row349
-
-rows350:
-summed351:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special354
-
-final352:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around355
-	VMOVDQU Y0, (BX)
-	JMP     stored356
-
-around355:
-	VMOVNTDQ Y0, (BX)
-
-stored356:
-stored353:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result341
-	JMP  over343
-
-many344:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany342
-	JMP   few345
-
-special354:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow357
-	VMOVUPS Y0, (BX)
-	JMP     stored353
-
-narrow357:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip358
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty359
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R11, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty359:
-skip358:
-	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip360
+skip425:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip361
-	MOVQ         columns+88(FP), SI
-	NEGQ         SI
-	ANDQ         $0x07, SI
-	VMOVQ        SI, X1
+	JEQ          skip429
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VMOVUPS      (DX)(BX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VMOVUPS      32(DX)(BX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip429:
+	JMP final413
+
+empty407:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed412
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip430
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around431
+	VMOVDQU Y0, (DX)(BX*2)
+	JMP     stored432
+
+around431:
+	VMOVNTDQ Y0, (DX)(BX*2)
+
+stored432:
+	JMP stored414
+
+skip430:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around433
+	VMOVDQU Y0, (DX)(BX*4)
+	VMOVDQU Y0, 32(DX)(BX*4)
+	JMP     stored434
+
+around433:
+	VMOVNTDQ Y0, (DX)(BX*4)
+	VMOVNTDQ Y0, 32(DX)(BX*4)
+
+stored434:
+	JMP stored414
+
+tooMany403:
+	MOVQ DI, results+24(FP)
+
+over404:
+	JMP done251
+
+narrower401:
+	XORQ DX, DX
+
+tile435:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*4), R9
+	MOVQ to+72(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over439
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result437:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many440
+
+few441:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty442
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows444
+
+row443:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   31(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row443
+
+rows444:
+	CMPQ R13, SI
+	JGE  rows446
+
+row445:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows446
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows446
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows446
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows446
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows446
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows446
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows446
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row445
+
+rows446:
+summed447:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special450
+
+final448:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around451
+	VMOVDQU Y0, (DX)(BX*4)
+	JMP     stored452
+
+around451:
+	VMOVNTDQ Y0, (DX)(BX*4)
+
+stored452:
+stored449:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result437
+	JMP  over439
+
+many440:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany438
+	JMP   few441
+
+special450:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow453
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	JMP     stored449
+
+narrow453:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip454
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty455
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty455:
+skip454:
+	TESTQ        $0x00000040, mode+96(FP)
+	JEQ          skip456
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip457
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VPMOVZXWD    (BX), Y1
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip361:
+skip457:
+	MOVQ         8(SP), BX
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -25636,93 +26683,105 @@ skip361:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around362
-	VMOVDQU      X0, (BX)
-	JMP          stored363
+	JNE          around458
+	VMOVDQU      X0, (DX)(BX*2)
+	JMP          stored459
 
-around362:
-	VMOVNTDQ X0, (BX)
+around458:
+	VMOVNTDQ X0, (DX)(BX*2)
 
-stored363:
-	JMP stored353
+stored459:
+	JMP stored449
 
-skip360:
+skip456:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip364
+	JEQ          skip460
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip365
-	MOVQ         columns+88(FP), SI
-	NEGQ         SI
-	ANDQ         $0x07, SI
-	VMOVQ        SI, X1
+	JEQ          skip461
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VCVTPH2PS    (BX), Y1
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip365:
+skip461:
+	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around366
-	VMOVDQU   X0, (BX)
-	JMP       stored367
+	JNE       around462
+	VMOVDQU   X0, (DX)(BX*2)
+	JMP       stored463
 
-around366:
-	VMOVNTDQ X0, (BX)
+around462:
+	VMOVNTDQ X0, (DX)(BX*2)
 
-stored367:
-	JMP stored353
+stored463:
+	JMP stored449
 
-skip364:
+skip460:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip368
-	MOVQ         columns+88(FP), SI
-	NEGQ         SI
-	ANDQ         $0x07, SI
-	VMOVQ        SI, X1
+	JEQ          skip464
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VMOVUPS      (BX), Y1
+	MOVQ         8(SP), BX
+	VMOVUPS      (DX)(BX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip368:
-	JMP final352
+skip464:
+	JMP final448
 
-empty346:
+empty442:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed351
+	JNE     summed447
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip369
+	JEQ     skip465
+	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around370
-	VMOVDQU X0, (BX)
-	JMP     stored371
+	JNE     around466
+	VMOVDQU X0, (DX)(BX*2)
+	JMP     stored467
 
-around370:
-	VMOVNTDQ X0, (BX)
+around466:
+	VMOVNTDQ X0, (DX)(BX*2)
 
-stored371:
-	JMP stored353
+stored467:
+	JMP stored449
 
-skip369:
+skip465:
+	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around372
-	VMOVDQU Y0, (BX)
-	JMP     stored373
+	JNE     around468
+	VMOVDQU Y0, (DX)(BX*4)
+	JMP     stored469
 
-around372:
-	VMOVNTDQ Y0, (BX)
+around468:
+	VMOVNTDQ Y0, (DX)(BX*4)
 
-stored373:
-	JMP stored353
+stored469:
+	JMP stored449
 
-tooMany342:
-	MOVQ R8, results+24(FP)
+tooMany438:
+	MOVQ DI, results+24(FP)
 
-over343:
-done339:
+over439:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile435
+
+done251:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -25732,43 +26791,51 @@ done339:
 
 // func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
+TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none374
-	SUBQ  CX, DX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none470
+	SUBQ  positions+32(FP), CX
 
-none374:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
+none470:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
-tile375:
-	CMPQ R10, $0x00000020
-	JLT  narrower376
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over379
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tile472:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower473
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over476
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result377:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty380
+result474:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty477
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -25779,824 +26846,650 @@ result377:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows383
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows480
 
-row382:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row479:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VMOVUPS    (R9)(R12*1), Y10
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPS    (R8)(R11*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPS    32(R9)(R12*1), Y10
+	PREFETCHT0 (R8)(R12*1)
+	VMOVUPS    32(R8)(R11*1), Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VMOVUPS    64(R9)(R12*1), Y10
+	VMOVUPS    64(R9)(R11*1), Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	PREFETCHT0 64(R9)(R13*1)
-	VMOVUPS    96(R9)(R12*1), Y10
+	PREFETCHT0 127(R9)(R12*1)
+	VMOVUPS    96(R9)(R11*1), Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row382
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row479
 
-rows383:
-	CMPQ R11, DI
-	JGE  rows385
+rows480:
+	CMPQ R10, SI
+	JGE  rows482
 
-row384:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y10
+row481:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R8)(R11*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y10
+	VMOVUPS   32(R8)(R11*1), Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VMOVUPS   64(R9)(R12*1), Y10
+	VMOVUPS   64(R9)(R11*1), Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VMOVUPS   96(R9)(R12*1), Y10
+	VMOVUPS   96(R9)(R11*1), Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row384
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row481
 
-rows385:
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y3, 96(BX)
-	LEAQ         (DX)(SI*1), SI
+rows482:
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y1, 32(DX)
+	MOVQ         8(SP), R10
+	VMOVUPS      Y2, 64(DX)(R10*4)
+	VMOVUPS      Y3, 96(DX)(R10*4)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none386
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none483
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R10)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R10)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 128(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 160(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 192(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none386:
-	JMP stored381
+none483:
+	JMP stored478
 
-empty380:
+empty477:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	VMOVUPS Y3, 96(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none387
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-	VMOVUPD Y9, 64(SI)
-	VMOVUPD Y9, 96(SI)
-	VMOVUPD Y9, 128(SI)
-	VMOVUPD Y9, 160(SI)
-	VMOVUPD Y9, 192(SI)
-	VMOVUPD Y9, 224(SI)
+	JEQ     none484
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	VMOVUPD Y9, (BX)
+	VMOVUPD Y9, 32(BX)
+	VMOVUPD Y9, 64(BX)
+	VMOVUPD Y9, 96(BX)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 128(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 160(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 192(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 224(BX)(R10*8)
 
-none387:
-stored381:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result377
-	JMP  over379
-	MOVQ R8, results+24(FP)
+none484:
+stored478:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result474
+	JMP  over476
+	MOVQ DI, results+24(FP)
 
-over379:
-	ADDQ $0x00000080, R9
+over476:
+	SUBQ $0x00000020, (SP)
+	JLE  done471
+	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile375
+	JMP  tile472
 
-narrower376:
-	CMPQ R10, $0x00000010
-	JLT  narrower389
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over392
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+narrower473:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower486
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over489
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result390:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty393
+result487:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty490
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows396
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows493
 
-row395:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPS    (R9)(R12*1), Y2
+row492:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMOVUPS    (R9)(R10*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPS    32(R9)(R12*1), Y2
+	PREFETCHT0 63(R9)(R11*1)
+	VMOVUPS    32(R9)(R10*1), Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row395
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row492
 
-rows396:
-	CMPQ R11, DI
-	JGE  rows398
+rows493:
+	CMPQ R8, SI
+	JGE  rows495
 
-row397:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
+row494:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
+	VMOVUPS   32(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows398
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows495
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
+	VMOVUPS   32(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows398
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows495
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
+	VMOVUPS   32(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows398
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows495
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
+	VMOVUPS   32(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row397
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row494
 
-rows398:
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y1, 32(BX)
-	LEAQ         (DX)(SI*1), SI
+rows495:
+	MOVQ         8(SP), R8
+	VMOVUPS      Y0, (DX)(R8*4)
+	VMOVUPS      Y1, 32(DX)(R8*4)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none399
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none496
+	MOVQ         columns+72(FP), R8
+	SUBQ         (SP), R8
+	SHLQ         $0x03, R8
+	ADDQ         choice+80(FP), R8
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, R8
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none399:
-	JMP stored394
+none496:
+	JMP stored491
 
-empty393:
+empty490:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	VMOVUPS Y1, 32(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none400
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
+	JEQ     none497
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R8
+	SUBQ    start+16(FP), R8
+	SHRQ    $0x03, R8
+	IMULQ   choiceApart+88(FP), R8
+	ADDQ    R8, BX
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, (BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 32(BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 64(BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 96(BX)(R8*8)
+
+none497:
+stored491:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result487
+	JMP  over489
+	MOVQ DI, results+24(FP)
+
+over489:
+	JMP done471
+
+narrower486:
+	XORQ DX, DX
+
+tile498:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*4), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over502
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result500:
+	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-	VMOVUPD Y9, 64(SI)
-	VMOVUPD Y9, 96(SI)
-
-none400:
-stored394:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result390
-	JMP  over392
-	MOVQ R8, results+24(FP)
-
-over392:
-	ADDQ $0x00000040, R9
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000010, R10
-
-narrower389:
-	CMPQ R10, $0x00000008
-	JLT  narrower402
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over405
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result403:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty406
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty503
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows409
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows506
 
-row408:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row505:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VMOVUPS    (R9)(R12*1), Y1
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPS    (R9)(R11*1), Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
 	VANDPS     Y3, Y2, Y2
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row408
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row505
 
-rows409:
-	CMPQ R11, DI
-	JGE  rows411
+rows506:
+	CMPQ R10, SI
+	JGE  rows508
 
-row410:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+row507:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows411
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows508
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows411
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows508
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows411
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows508
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows411
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows508
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows411
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows508
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows411
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows508
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows411
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows508
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row410
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row507
 
-rows411:
-	VMOVUPS      Y0, (BX)
-	LEAQ         (DX)(SI*1), SI
+rows508:
+	MOVQ         8(SP), R10
+	VMOVUPS      Y0, (DX)(R10*4)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none412
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none509
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none412:
-	JMP stored407
+none509:
+	JMP stored504
 
-empty406:
+empty503:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (BX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none413
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
+	JEQ     none510
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, (BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 32(BX)(R10*8)
 
-none413:
-stored407:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result403
-	JMP  over405
-	MOVQ R8, results+24(FP)
+none510:
+stored504:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result500
+	JMP  over502
+	MOVQ DI, results+24(FP)
 
-over405:
-	ADDQ $0x00000020, R9
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000008, R10
+over502:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile498
 
-narrower402:
-	TESTQ  R10, R10
-	JLE    done414
-	MOVQ   columns+72(FP), BX
-	NEGQ   BX
-	ANDQ   $0x07, BX
-	ADDQ   BX, R10
-	IMUL3Q $-4, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-4, BX, SI
-	ADDQ   SI, to+56(FP)
-	MOVQ   to+56(FP), BX
-	MOVQ   start+16(FP), R8
-	CMPQ   R8, results+24(FP)
-	JGE    over417
-	MOVQ   (R8), SI
-	LEAQ   (CX)(SI*8), SI
-
-result415:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty418
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows421
-
-row420:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPS    (R9)(R12*1), Y1
-	VCMPPS     $0x07, Y0, Y0, Y3
-	VCMPPS     $0x16, Y0, Y1, Y2
-	VANDPS     Y3, Y2, Y2
-	VBLENDVPS  Y2, Y1, Y0, Y0
-	VBLENDVPS  Y2, Y8, Y4, Y4
-	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row420
-
-rows421:
-	CMPQ R11, DI
-	JGE  rows423
-
-row422:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows423
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows423
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows423
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows423
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows423
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows423
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows423
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row422
-
-rows423:
-	VMOVUPS      Y0, (BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none424
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-
-none424:
-	JMP stored419
-
-empty418:
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none425
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-
-none425:
-stored419:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result415
-	JMP  over417
-	MOVQ R8, results+24(FP)
-
-over417:
-done414:
+done471:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26644,9 +27537,10 @@ pair:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
+	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none426
+	JEQ     none511
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -26654,10 +27548,9 @@ pair:
 	VMULPS  Y11, Y8, Y8
 	VPERMPS Y8, Y10, Y8
 	VANDPS  Y9, Y8, Y8
+	XORQ    R8, R8
 
-none426:
-	XORQ R8, R8
-
+none511:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -26705,11 +27598,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole427
+	JGE    whole512
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole427:
+whole512:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -26719,11 +27612,11 @@ whole427:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole428
+	JGE        whole513
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole428:
+whole513:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -26732,11 +27625,11 @@ whole428:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole429
+	JGE     whole514
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole429:
+whole514:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -26746,11 +27639,11 @@ whole429:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole430
+	JGE        whole515
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole430:
+whole515:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -26759,11 +27652,11 @@ whole430:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole431
+	JGE     whole516
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole431:
+whole516:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -26773,11 +27666,11 @@ whole431:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole432
+	JGE        whole517
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole432:
+whole517:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -26786,11 +27679,11 @@ whole432:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole433
+	JGE     whole518
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole433:
+whole518:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -26800,11 +27693,11 @@ whole433:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole434
+	JGE        whole519
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole434:
+whole519:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -26835,39 +27728,47 @@ end:
 
 // func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $0-96
+TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile1:
-	CMPQ R9, $0x00000020
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000018
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
 
-few7:
+few8:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -26876,199 +27777,209 @@ few7:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty9
+	CMPQ    DX, BX
+	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x00, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y8
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPD       32(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPD       96(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y3, Y3
-	VMULPD       128(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y4, Y4
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPD       160(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y6, Y6
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPD       224(R8)(R12*1), Y8, Y8
-	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y8
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y2, Y2
-	VMULPD       96(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y3, Y3
-	VMULPD       128(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y4, Y4
-	VMULPD       160(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y6, Y6
-	VMULPD       224(R8)(R12*1), Y8, Y8
-	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	MOVQ    BX, R10
+	JEQ     none11
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows16
+	JGE     rows13
 
-row15:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
+row12:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y8
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPD       32(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPD       96(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VMULPD       128(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	PREFETCHT0   128(DI)(R12*1)
+	VMULPD       160(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VMULPD       192(R8)(R11*1), Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	PREFETCHT0   255(R8)(R12*1)
+	VMULPD       224(R8)(R11*1), Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row12
+
+rows13:
+	CMPQ R10, BX
+	JGE  rows15
+
+row14:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y8
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VMULPD       32(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VMULPD       96(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VMULPD       128(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VMULPD       160(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VMULPD       192(R8)(R11*1), Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VMULPD       224(R8)(R11*1), Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row14
+
+rows15:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows17
+
+row16:
+	MOVQ       128(R9), R11
 	IMULQ      AX, R11
-	VADDPD     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPD     32(R8)(R11*1), Y1, Y1
-	VADDPD     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPD     96(R8)(R11*1), Y3, Y3
-	VADDPD     128(R8)(R11*1), Y4, Y4
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPD     160(R8)(R11*1), Y5, Y5
-	VADDPD     192(R8)(R11*1), Y6, Y6
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPD     224(R8)(R11*1), Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row15
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPD     32(DI)(R10*1), Y1, Y1
+	VADDPD     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPD     96(DI)(R10*1), Y3, Y3
+	VADDPD     128(DI)(R10*1), Y4, Y4
+	PREFETCHT0 128(DI)(R11*1)
+	VADDPD     160(DI)(R10*1), Y5, Y5
+	VADDPD     192(R8)(R10*1), Y6, Y6
+	PREFETCHT0 255(R8)(R11*1)
+	VADDPD     224(R8)(R10*1), Y7, Y7
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row16
 
-rows16:
-	CMPQ R10, SI
-	JGE  rows18
+rows17:
+	CMPQ R9, BX
+	JGE  rows19
 
-row17:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	VADDPD 64(R8)(R11*1), Y2, Y2
-	VADDPD 96(R8)(R11*1), Y3, Y3
-	VADDPD 128(R8)(R11*1), Y4, Y4
-	VADDPD 160(R8)(R11*1), Y5, Y5
-	VADDPD 192(R8)(R11*1), Y6, Y6
-	VADDPD 224(R8)(R11*1), Y7, Y7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row17
+row18:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (DI)(R10*1), Y0, Y0
+	VADDPD 32(DI)(R10*1), Y1, Y1
+	VADDPD 64(DI)(R10*1), Y2, Y2
+	VADDPD 96(DI)(R10*1), Y3, Y3
+	VADDPD 128(DI)(R10*1), Y4, Y4
+	VADDPD 160(DI)(R10*1), Y5, Y5
+	VADDPD 192(R8)(R10*1), Y6, Y6
+	VADDPD 224(R8)(R10*1), Y7, Y7
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row18
 
-rows18:
-summed8:
-summed19:
+rows19:
+summed9:
+summed20:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
+	JNE  special23
 
-final20:
+final21:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	VMOVDQU Y4, 128(DX)
-	VMOVDQU Y5, 160(DX)
-	VMOVDQU Y6, 192(DX)
-	VMOVDQU Y7, 224(DX)
-	JMP     stored24
+	JNE     around24
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	JMP     stored25
 
-around23:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
+around24:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+stored25:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around26
+	VMOVDQU Y6, 192(CX)(DX*8)
+	VMOVDQU Y7, 224(CX)(DX*8)
+	JMP     stored27
 
-many6:
+around26:
+	VMOVNTDQ Y6, 192(CX)(DX*8)
+	VMOVNTDQ Y7, 224(CX)(DX*8)
+
+stored27:
+stored22:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany5
+	JMP   few8
 
-special22:
+special23:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	VMOVUPD Y2, 64(DX)
-	VMOVUPD Y3, 96(DX)
-	VMOVUPD Y4, 128(DX)
-	VMOVUPD Y5, 160(DX)
-	VMOVUPD Y6, 192(DX)
-	VMOVUPD Y7, 224(DX)
-	JMP     stored21
+	JEQ     narrow28
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y1, 32(CX)
+	VMOVUPD Y2, 64(CX)
+	VMOVUPD Y3, 96(CX)
+	VMOVUPD Y4, 128(CX)
+	VMOVUPD Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPD Y6, 192(CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y7, 224(CX)(DX*8)
+	JMP     stored22
 
-narrow25:
+narrow28:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty27
-	SHRQ         $0x03, R10
+	JEQ          skip29
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty30
+	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
-	VCVTSI2SDQ   R10, X8, X8
+	VCVTSI2SDQ   R9, X8, X8
 	VBROADCASTSD X8, Y8
 	VDIVPD       Y8, Y0, Y0
 	VDIVPD       Y8, Y1, Y1
@@ -27079,870 +27990,929 @@ narrow25:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty27:
-skip26:
+empty30:
+skip29:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
-	VMOVUPD (DX), Y8
+	JEQ     skip31
+	VMOVUPD (CX), Y8
 	VADDPD  Y0, Y8, Y0
-	VMOVUPD 32(DX), Y8
+	VMOVUPD 32(CX), Y8
 	VADDPD  Y1, Y8, Y1
-	VMOVUPD 64(DX), Y8
+	VMOVUPD 64(CX), Y8
 	VADDPD  Y2, Y8, Y2
-	VMOVUPD 96(DX), Y8
+	VMOVUPD 96(CX), Y8
 	VADDPD  Y3, Y8, Y3
-	VMOVUPD 128(DX), Y8
+	VMOVUPD 128(CX), Y8
 	VADDPD  Y4, Y8, Y4
-	VMOVUPD 160(DX), Y8
+	VMOVUPD 160(CX), Y8
 	VADDPD  Y5, Y8, Y5
-	VMOVUPD 192(DX), Y8
+	MOVQ    8(SP), DX
+	VMOVUPD 192(CX)(DX*8), Y8
 	VADDPD  Y6, Y8, Y6
-	VMOVUPD 224(DX), Y8
+	MOVQ    8(SP), DX
+	VMOVUPD 224(CX)(DX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip28:
-	JMP final20
+skip31:
+	JMP final21
 
-empty9:
+empty10:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
+	JNE     summed20
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	VMOVDQU Y0, 128(DX)
-	VMOVDQU Y0, 160(DX)
-	VMOVDQU Y0, 192(DX)
-	VMOVDQU Y0, 224(DX)
-	JMP     stored30
+	JNE     around32
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	JMP     stored33
 
-around29:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-	VMOVNTDQ Y0, 128(DX)
-	VMOVNTDQ Y0, 160(DX)
-	VMOVNTDQ Y0, 192(DX)
-	VMOVNTDQ Y0, 224(DX)
+around32:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored30:
-	JMP stored21
+stored33:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around34
+	VMOVDQU Y0, 192(CX)(DX*8)
+	VMOVDQU Y0, 224(CX)(DX*8)
+	JMP     stored35
 
-tooMany4:
-	MOVQ DI, results+24(FP)
+around34:
+	VMOVNTDQ Y0, 192(CX)(DX*8)
+	VMOVNTDQ Y0, 224(CX)(DX*8)
 
-over5:
-	ADDQ $0x00000100, R8
+stored35:
+	JMP stored22
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ $0x00000020, (SP)
+	JLE  done1
+	ADDQ $0x00000100, DI
 	ADDQ $+256, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile1
+	JMP  tile2
 
-narrower2:
-	CMPQ R9, $0x00000010
-	JLT  narrower32
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over35
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower37
+	XORQ    DX, DX
+	SUBQ    $0x00000018, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over40
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result33:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many36
+result38:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many41
 
-few37:
+few42:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty39
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x00, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows42
-
-row41:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y4
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPD       32(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPD       96(R8)(R12*1), Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row41
-
-rows42:
-	CMPQ R11, SI
-	JGE  rows44
-
-row43:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y4
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y2, Y2
-	VMULPD       96(R8)(R12*1), Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row43
-
-rows44:
-	JMP summed38
-
-none40:
-	MOVQ    BX, R10
+	JEQ     none45
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows47
 
-row45:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
+row46:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y6
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPD       32(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPD       96(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y3, Y3
+	VMULPD       128(R8)(R11*1), Y6, Y7
+	VADDPD       Y7, Y4, Y4
+	PREFETCHT0   191(R8)(R12*1)
+	VMULPD       160(R8)(R11*1), Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row46
+
+rows47:
+	CMPQ R10, BX
+	JGE  rows49
+
+row48:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y6
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y0, Y0
+	VMULPD       32(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y2, Y2
+	VMULPD       96(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y3, Y3
+	VMULPD       128(R8)(R11*1), Y6, Y7
+	VADDPD       Y7, Y4, Y4
+	VMULPD       160(R8)(R11*1), Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row48
+
+rows49:
+	JMP summed43
+
+none45:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows51
+
+row50:
+	MOVQ       128(R9), R11
 	IMULQ      AX, R11
-	VADDPD     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPD     32(R8)(R11*1), Y1, Y1
-	VADDPD     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPD     96(R8)(R11*1), Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row45
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPD     32(DI)(R10*1), Y1, Y1
+	VADDPD     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPD     96(DI)(R10*1), Y3, Y3
+	VADDPD     128(R8)(R10*1), Y4, Y4
+	PREFETCHT0 191(R8)(R11*1)
+	VADDPD     160(R8)(R10*1), Y5, Y5
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row50
 
-rows46:
-	CMPQ R10, SI
-	JGE  rows48
+rows51:
+	CMPQ R9, BX
+	JGE  rows53
 
-row47:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	VADDPD 64(R8)(R11*1), Y2, Y2
-	VADDPD 96(R8)(R11*1), Y3, Y3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row47
+row52:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (DI)(R10*1), Y0, Y0
+	VADDPD 32(DI)(R10*1), Y1, Y1
+	VADDPD 64(DI)(R10*1), Y2, Y2
+	VADDPD 96(DI)(R10*1), Y3, Y3
+	VADDPD 128(R8)(R10*1), Y4, Y4
+	VADDPD 160(R8)(R10*1), Y5, Y5
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row52
 
-rows48:
-summed38:
-summed49:
+rows53:
+summed43:
+summed54:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special57
 
-final50:
+final55:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored54
+	JNE     around58
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	JMP     stored59
 
-around53:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
+around58:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored54:
-stored51:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+stored59:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around60
+	VMOVDQU Y4, 128(CX)(DX*8)
+	VMOVDQU Y5, 160(CX)(DX*8)
+	JMP     stored61
 
-many36:
+around60:
+	VMOVNTDQ Y4, 128(CX)(DX*8)
+	VMOVNTDQ Y5, 160(CX)(DX*8)
+
+stored61:
+stored56:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result38
+	JMP  over40
+
+many41:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
+	JEQ   tooMany39
+	JMP   few42
 
-special52:
+special57:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	VMOVUPD Y2, 64(DX)
-	VMOVUPD Y3, 96(DX)
-	JMP     stored51
+	JEQ     narrow62
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y1, 32(CX)
+	VMOVUPD Y2, 64(CX)
+	VMOVUPD Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPD Y4, 128(CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y5, 160(CX)(DX*8)
+	JMP     stored56
 
-narrow55:
+narrow62:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty57
-	SHRQ         $0x03, R10
+	JEQ          skip63
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty64
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SDQ   R9, X6, X6
+	VBROADCASTSD X6, Y6
+	VDIVPD       Y6, Y0, Y0
+	VDIVPD       Y6, Y1, Y1
+	VDIVPD       Y6, Y2, Y2
+	VDIVPD       Y6, Y3, Y3
+	VDIVPD       Y6, Y4, Y4
+	VDIVPD       Y6, Y5, Y5
+
+empty64:
+skip63:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip65
+	VMOVUPD (CX), Y6
+	VADDPD  Y0, Y6, Y0
+	VMOVUPD 32(CX), Y6
+	VADDPD  Y1, Y6, Y1
+	VMOVUPD 64(CX), Y6
+	VADDPD  Y2, Y6, Y2
+	VMOVUPD 96(CX), Y6
+	VADDPD  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPD 128(CX)(DX*8), Y6
+	VADDPD  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPD 160(CX)(DX*8), Y6
+	VADDPD  Y5, Y6, Y5
+
+skip65:
+	JMP final55
+
+empty44:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed54
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around66
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	JMP     stored67
+
+around66:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored67:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around68
+	VMOVDQU Y0, 128(CX)(DX*8)
+	VMOVDQU Y0, 160(CX)(DX*8)
+	JMP     stored69
+
+around68:
+	VMOVNTDQ Y0, 128(CX)(DX*8)
+	VMOVNTDQ Y0, 160(CX)(DX*8)
+
+stored69:
+	JMP stored56
+
+tooMany39:
+	MOVQ SI, results+24(FP)
+
+over40:
+	JMP done1
+
+narrower37:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000008
+	JLE     narrower71
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over74
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result72:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many75
+
+few76:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty78
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none79
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows81
+
+row80:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y4
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPD       32(DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y1, Y1
+	VMULPD       64(R8)(R11*1), Y4, Y5
+	VADDPD       Y5, Y2, Y2
+	PREFETCHT0   127(R8)(R12*1)
+	VMULPD       96(R8)(R11*1), Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row80
+
+rows81:
+	CMPQ R10, BX
+	JGE  rows83
+
+row82:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y4
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y0, Y0
+	VMULPD       32(DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y1, Y1
+	VMULPD       64(R8)(R11*1), Y4, Y5
+	VADDPD       Y5, Y2, Y2
+	VMULPD       96(R8)(R11*1), Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row82
+
+rows83:
+	JMP summed77
+
+none79:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows85
+
+row84:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPD     32(DI)(R10*1), Y1, Y1
+	VADDPD     64(R8)(R10*1), Y2, Y2
+	PREFETCHT0 127(R8)(R11*1)
+	VADDPD     96(R8)(R10*1), Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row84
+
+rows85:
+	CMPQ R9, BX
+	JGE  rows87
+
+row86:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (DI)(R10*1), Y0, Y0
+	VADDPD 32(DI)(R10*1), Y1, Y1
+	VADDPD 64(R8)(R10*1), Y2, Y2
+	VADDPD 96(R8)(R10*1), Y3, Y3
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row86
+
+rows87:
+summed77:
+summed88:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special91
+
+final89:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around92
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	JMP     stored93
+
+around92:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored93:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around94
+	VMOVDQU Y2, 64(CX)(DX*8)
+	VMOVDQU Y3, 96(CX)(DX*8)
+	JMP     stored95
+
+around94:
+	VMOVNTDQ Y2, 64(CX)(DX*8)
+	VMOVNTDQ Y3, 96(CX)(DX*8)
+
+stored95:
+stored90:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result72
+	JMP  over74
+
+many75:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany73
+	JMP   few76
+
+special91:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow96
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPD Y2, 64(CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y3, 96(CX)(DX*8)
+	JMP     stored90
+
+narrow96:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip97
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty98
+	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   R10, X4, X4
+	VCVTSI2SDQ   R9, X4, X4
 	VBROADCASTSD X4, Y4
 	VDIVPD       Y4, Y0, Y0
 	VDIVPD       Y4, Y1, Y1
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty57:
-skip56:
+empty98:
+skip97:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
-	VMOVUPD (DX), Y4
+	JEQ     skip99
+	VMOVUPD (CX), Y4
 	VADDPD  Y0, Y4, Y0
-	VMOVUPD 32(DX), Y4
+	VMOVUPD 32(CX), Y4
 	VADDPD  Y1, Y4, Y1
-	VMOVUPD 64(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPD 64(CX)(DX*8), Y4
 	VADDPD  Y2, Y4, Y2
-	VMOVUPD 96(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPD 96(CX)(DX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip58:
-	JMP final50
+skip99:
+	JMP final89
 
-empty39:
+empty78:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed49
+	JNE     summed88
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored60
+	JNE     around100
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored101
 
-around59:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around100:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored60:
-	JMP stored51
+stored101:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around102
+	VMOVDQU Y0, 64(CX)(DX*8)
+	VMOVDQU Y0, 96(CX)(DX*8)
+	JMP     stored103
 
-tooMany34:
-	MOVQ DI, results+24(FP)
+around102:
+	VMOVNTDQ Y0, 64(CX)(DX*8)
+	VMOVNTDQ Y0, 96(CX)(DX*8)
 
-over35:
-	ADDQ $0x00000080, R8
-	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000010, R9
+stored103:
+	JMP stored90
 
-narrower32:
-	CMPQ R9, $0x00000008
-	JLT  narrower62
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over65
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tooMany73:
+	MOVQ SI, results+24(FP)
 
-result63:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many66
+over74:
+	JMP done1
 
-few67:
+narrower71:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000008
+	JLT     narrower105
+	XORQ    DX, DX
+	SUBQ    $0x00000008, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over108
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result106:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many109
+
+few110:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty69
+	CMPQ    DX, BX
+	JGE     empty112
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x00, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows72
+	JEQ     none113
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x00, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows115
 
-row71:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
+row114:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPD       32(R8)(R12*1), Y2, Y2
+	PREFETCHT0   63(R8)(R11*1)
+	VMULPD       32(R8)(R10*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row71
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row114
 
-rows72:
-	CMPQ R11, SI
-	JGE  rows74
+rows115:
+	CMPQ R9, BX
+	JGE  rows117
 
-row73:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
+row116:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
+	VMULPD       32(R8)(R10*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows74
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows117
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
+	VMULPD       32(R8)(R10*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows74
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows117
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
+	VMULPD       32(R8)(R10*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows74
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows117
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
+	VMULPD       32(R8)(R10*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row73
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row116
 
-rows74:
-	JMP summed68
+rows117:
+	JMP summed111
 
-none70:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows76
+none113:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows119
 
-row75:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPD     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPD     32(R8)(R11*1), Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row75
+row118:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VADDPD     (R8)(R9*1), Y0, Y0
+	PREFETCHT0 63(R8)(R10*1)
+	VADDPD     32(R8)(R9*1), Y1, Y1
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row118
 
-rows76:
-	CMPQ R10, SI
-	JGE  rows78
+rows119:
+	CMPQ DI, BX
+	JGE  rows121
 
-row77:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows78
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows78
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows78
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row77
+row120:
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows121
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows121
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows121
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JLT    row120
 
-rows78:
-summed68:
-summed79:
+rows121:
+summed111:
+summed122:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special125
 
-final80:
+final123:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around83
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored84
+	JNE     around126
+	VMOVDQU Y0, (CX)(DX*8)
+	VMOVDQU Y1, 32(CX)(DX*8)
+	JMP     stored127
 
-around83:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
+around126:
+	VMOVNTDQ Y0, (CX)(DX*8)
+	VMOVNTDQ Y1, 32(CX)(DX*8)
 
-stored84:
-stored81:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
+stored127:
+stored124:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result106
+	JMP  over108
 
-many66:
+many109:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
+	JEQ   tooMany107
+	JMP   few110
 
-special82:
+special125:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	JMP     stored81
+	JEQ     narrow128
+	MOVQ    8(SP), DX
+	VMOVUPD Y0, (CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y1, 32(CX)(DX*8)
+	JMP     stored124
 
-narrow85:
+narrow128:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty87
-	SHRQ         $0x03, R10
+	JEQ          skip129
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty130
+	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   R10, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty87:
-skip86:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
-	VMOVUPD (DX), Y2
-	VADDPD  Y0, Y2, Y0
-	VMOVUPD 32(DX), Y2
-	VADDPD  Y1, Y2, Y1
+empty130:
+skip129:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip131
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y0, Y2, Y0
+	SUBQ         $0x04, DX
+	VMOVQ        DX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPD      (CX)(DX*8), Y2
+	VADDPD       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPD      32(CX)(DX*8), Y2
+	VADDPD       Y1, Y2, Y1
 
-skip88:
-	JMP final80
+skip131:
+	JMP final123
 
-empty69:
+empty112:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed79
+	JNE     summed122
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around89
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored90
+	JNE     around132
+	VMOVDQU Y0, (CX)(DX*8)
+	VMOVDQU Y0, 32(CX)(DX*8)
+	JMP     stored133
 
-around89:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
+around132:
+	VMOVNTDQ Y0, (CX)(DX*8)
+	VMOVNTDQ Y0, 32(CX)(DX*8)
 
-stored90:
-	JMP stored81
+stored133:
+	JMP stored124
 
-tooMany64:
-	MOVQ DI, results+24(FP)
+tooMany107:
+	MOVQ SI, results+24(FP)
 
-over65:
-	ADDQ $0x00000040, R8
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000008, R9
+over108:
+	JMP done1
 
-narrower62:
-	CMPQ R9, $0x00000004
-	JLT  narrower92
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over95
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+narrower105:
+	XORQ CX, CX
 
-result93:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many96
+tile134:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*8), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over138
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
 
-few97:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty99
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none100
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x00, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows102
-
-row101:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row101
-
-rows102:
-	CMPQ R11, SI
-	JGE  rows104
-
-row103:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows104
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows104
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows104
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows104
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows104
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows104
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows104
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y1
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row103
-
-rows104:
-	JMP summed98
-
-none100:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows106
-
-row105:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPD     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row105
-
-rows106:
-	CMPQ R10, SI
-	JGE  rows108
-
-row107:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows108
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows108
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows108
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows108
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows108
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows108
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows108
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row107
-
-rows108:
-summed98:
-summed109:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
-
-final110:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around113
-	VMOVDQU Y0, (DX)
-	JMP     stored114
-
-around113:
-	VMOVNTDQ Y0, (DX)
-
-stored114:
-stored111:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
-
-many96:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
-	JMP   few97
-
-special112:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
-	VMOVUPD Y0, (DX)
-	JMP     stored111
-
-narrow115:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip116
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty117
-	SHRQ         $0x03, R10
-	VPXOR        X1, X1, X1
-	VCVTSI2SDQ   R10, X1, X1
-	VBROADCASTSD X1, Y1
-	VDIVPD       Y1, Y0, Y0
-
-empty117:
-skip116:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
-	VMOVUPD (DX), Y1
-	VADDPD  Y0, Y1, Y0
-
-skip118:
-	JMP final110
-
-empty99:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed109
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around119
-	VMOVDQU Y0, (DX)
-	JMP     stored120
-
-around119:
-	VMOVNTDQ Y0, (DX)
-
-stored120:
-	JMP stored111
-
-tooMany94:
-	MOVQ DI, results+24(FP)
-
-over95:
-	ADDQ $0x00000020, R8
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000004, R9
-
-narrower92:
-	TESTQ  R9, R9
-	JLE    done121
-	MOVQ   columns+72(FP), DX
-	NEGQ   DX
-	ANDQ   $0x03, DX
-	ADDQ   DX, R9
-	IMUL3Q $-8, DX, BX
-	ADDQ   BX, R8
-	IMUL3Q $-8, DX, BX
-	ADDQ   BX, to+56(FP)
-	MOVQ   to+56(FP), DX
-	MOVQ   start+16(FP), DI
-	CMPQ   DI, results+24(FP)
-	JGE    over124
-	MOVQ   (DI), BX
-	LEAQ   (CX)(BX*8), BX
-
-result122:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R9
-	SUBQ BX, R9
+result136:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many125
+	JGT  many139
 
-few126:
+few140:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty128
+	CMPQ    DX, BX
+	JGE     empty142
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
-	MOVQ    BX, R9
-	SUBQ    CX, R9
+	JEQ     none143
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
 	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows131
+	JGE     rows145
 
-row130:
+row144:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -27951,16 +28921,16 @@ row130:
 	ADDQ         $0x00000008, R9
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
+	PREFETCHT0   31(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row130
+	JLT          row144
 
-rows131:
-	CMPQ R10, SI
-	JGE  rows133
+rows145:
+	CMPQ R10, BX
+	JGE  rows147
 
-row132:
+row146:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -27968,8 +28938,8 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows133
+	CMPQ         R10, BX
+	JGE          rows147
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -27977,8 +28947,8 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows133
+	CMPQ         R10, BX
+	JGE          rows147
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -27986,8 +28956,8 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows133
+	CMPQ         R10, BX
+	JGE          rows147
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -27995,8 +28965,8 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows133
+	CMPQ         R10, BX
+	JGE          rows147
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -28004,8 +28974,8 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows133
+	CMPQ         R10, BX
+	JGE          rows147
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -28013,8 +28983,8 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows133
+	CMPQ         R10, BX
+	JGE          rows147
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -28022,8 +28992,8 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows133
+	CMPQ         R10, BX
+	JGE          rows147
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -28031,169 +29001,179 @@ row132:
 	VMULPD       (R8)(R11*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row132
+	CMPQ         R10, BX
+	JLT          row146
 
-rows133:
-	JMP summed127
+rows147:
+	JMP summed141
 
-none129:
-	MOVQ    BX, R9
+none143:
+	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows135
+	JGE     rows149
 
-row134:
+row148:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
 	IMULQ      AX, R10
 	VADDPD     (R8)(R10*1), Y0, Y0
-	PREFETCHT0 (R8)(R11*1)
+	PREFETCHT0 31(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row134
+	JLT        row148
 
-rows135:
-	CMPQ R9, SI
-	JGE  rows137
+rows149:
+	CMPQ R9, BX
+	JGE  rows151
 
-row136:
+row150:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows137
+	CMPQ   R9, BX
+	JGE    rows151
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows137
+	CMPQ   R9, BX
+	JGE    rows151
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows137
+	CMPQ   R9, BX
+	JGE    rows151
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows137
+	CMPQ   R9, BX
+	JGE    rows151
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows137
+	CMPQ   R9, BX
+	JGE    rows151
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows137
+	CMPQ   R9, BX
+	JGE    rows151
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JGE    rows137
+	CMPQ   R9, BX
+	JGE    rows151
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
-	CMPQ   R9, SI
-	JLT    row136
+	CMPQ   R9, BX
+	JLT    row150
 
-rows137:
-summed127:
-summed138:
+rows151:
+summed141:
+summed152:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special141
+	JNE  special155
 
-final139:
+final153:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around142
-	VMOVDQU Y0, (DX)
-	JMP     stored143
+	JNE     around156
+	VMOVDQU Y0, (CX)(DX*8)
+	JMP     stored157
 
-around142:
-	VMOVNTDQ Y0, (DX)
+around156:
+	VMOVNTDQ Y0, (CX)(DX*8)
 
-stored143:
-stored140:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result122
-	JMP  over124
+stored157:
+stored154:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result136
+	JMP  over138
 
-many125:
+many139:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few126
+	JEQ   tooMany137
+	JMP   few140
 
-special141:
+special155:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow144
-	VMOVUPD Y0, (DX)
-	JMP     stored140
+	JEQ     narrow158
+	MOVQ    8(SP), DX
+	VMOVUPD Y0, (CX)(DX*8)
+	JMP     stored154
 
-narrow144:
+narrow158:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip145
-	MOVQ         SI, R9
-	SUBQ         BX, R9
-	JEQ          empty146
+	JEQ          skip159
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty160
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R9, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty146:
-skip145:
+empty160:
+skip159:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip147
-	MOVQ         columns+72(FP), BX
-	NEGQ         BX
-	ANDQ         $0x03, BX
-	VMOVQ        BX, X1
+	JEQ          skip161
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x03, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
 	VPBROADCASTQ X1, Y1
 	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
 	VANDNPD      Y0, Y1, Y0
-	VMOVUPD      (DX), Y1
+	MOVQ         8(SP), DX
+	VMOVUPD      (CX)(DX*8), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip147:
-	JMP final139
+skip161:
+	JMP final153
 
-empty128:
+empty142:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed138
+	JNE     summed152
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around148
-	VMOVDQU Y0, (DX)
-	JMP     stored149
+	JNE     around162
+	VMOVDQU Y0, (CX)(DX*8)
+	JMP     stored163
 
-around148:
-	VMOVNTDQ Y0, (DX)
+around162:
+	VMOVNTDQ Y0, (CX)(DX*8)
 
-stored149:
-	JMP stored140
+stored163:
+	JMP stored154
 
-tooMany123:
-	MOVQ DI, results+24(FP)
+tooMany137:
+	MOVQ SI, results+24(FP)
 
-over124:
-done121:
+over138:
+	MOVQ (SP), CX
+	SUBQ $0x00000004, CX
+	CMPQ CX, 8(SP)
+	JNE  tile134
+
+done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -28209,751 +29189,662 @@ GLOBL numbers64<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
+TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
 	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none150
-	SUBQ  CX, DX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none164
+	SUBQ  positions+32(FP), CX
 
-none150:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
+none164:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
 
-tile151:
-	CMPQ R10, $0x00000010
-	JLT  narrower152
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over155
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tile166:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000018
+	JLE     narrower167
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over170
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result153:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many156
+result168:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many171
 
-few157:
+few172:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty158
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty173
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
 	MOVQ    known+40(FP), BP
 	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows160
+	JGE     rows175
 
-row159:
+row174:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X4
-	VMOVUPD      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPD      32(R9)(R14*1), Y5
-	VPCMPEQD     16(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPD      96(R9)(R14*1), Y5
-	VPCMPEQD     48(R12), X4, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y5, Y4, Y4
-	VADDPD       Y4, Y3, Y3
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X8
+	VMOVUPD      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPD      32(R8)(R14*1), Y9
+	VPCMPEQD     16(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPD      96(R8)(R14*1), Y9
+	VPCMPEQD     48(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y3, Y3
+	VMOVUPD      128(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y4, Y4
+	PREFETCHT0   128(R8)(R15*1)
+	VMOVUPD      160(R8)(R14*1), Y9
+	VPCMPEQD     80(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y5, Y5
+	VMOVUPD      192(R9)(R14*1), Y9
+	VPCMPEQD     96(R11)(R12*4), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y6, Y6
+	PREFETCHT0   255(R9)(R15*1)
+	VMOVUPD      224(R9)(R14*1), Y9
+	VPCMPEQD     112(R11)(R12*4), X8, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y9, Y8, Y8
+	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row159
+	JLT          row174
 
-rows160:
-	CMPQ R13, DI
-	JGE  rows162
+rows175:
+	CMPQ R13, SI
+	JGE  rows177
 
-row161:
+row176:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X4
-	VMOVUPD      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y5
-	VPCMPEQD     16(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	VMOVUPD      96(R9)(R14*1), Y5
-	VPCMPEQD     48(R12), X4, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y5, Y4, Y4
-	VADDPD       Y4, Y3, Y3
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X8
+	VMOVUPD      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y0, Y0
+	VMOVUPD      32(R8)(R14*1), Y9
+	VPCMPEQD     16(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y2, Y2
+	VMOVUPD      96(R8)(R14*1), Y9
+	VPCMPEQD     48(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y3, Y3
+	VMOVUPD      128(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y4, Y4
+	VMOVUPD      160(R8)(R14*1), Y9
+	VPCMPEQD     80(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y5, Y5
+	VMOVUPD      192(R9)(R14*1), Y9
+	VPCMPEQD     96(R11)(R12*4), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y6, Y6
+	VMOVUPD      224(R9)(R14*1), Y9
+	VPCMPEQD     112(R11)(R12*4), X8, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y9, Y8, Y8
+	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row161
+	CMPQ         R13, SI
+	JLT          row176
 
-rows162:
-summed163:
+rows177:
+summed178:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special166
+	JNE  special181
 
-final164:
+final179:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around167
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored168
+	JNE     around182
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	JMP     stored183
 
-around167:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
+around182:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
-stored168:
-stored165:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result153
-	JMP  over155
+stored183:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around184
+	VMOVDQU Y6, 192(DX)(BX*8)
+	VMOVDQU Y7, 224(DX)(BX*8)
+	JMP     stored185
 
-many156:
+around184:
+	VMOVNTDQ Y6, 192(DX)(BX*8)
+	VMOVNTDQ Y7, 224(DX)(BX*8)
+
+stored185:
+stored180:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result168
+	JMP  over170
+
+many171:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany154
-	JMP   few157
+	JEQ   tooMany169
+	JMP   few172
 
-special166:
+special181:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow169
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	VMOVUPD Y2, 64(BX)
-	VMOVUPD Y3, 96(BX)
-	JMP     stored165
+	JEQ     narrow186
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	VMOVUPD Y4, 128(DX)
+	VMOVUPD Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y6, 192(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y7, 224(DX)(BX*8)
+	JMP     stored180
 
-narrow169:
+narrow186:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip170
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty171
-	SHRQ         $0x03, R11
-	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   R11, X4, X4
-	VBROADCASTSD X4, Y4
-	VDIVPD       Y4, Y0, Y0
-	VDIVPD       Y4, Y1, Y1
-	VDIVPD       Y4, Y2, Y2
-	VDIVPD       Y4, Y3, Y3
+	JEQ          skip187
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty188
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SDQ   R10, X8, X8
+	VBROADCASTSD X8, Y8
+	VDIVPD       Y8, Y0, Y0
+	VDIVPD       Y8, Y1, Y1
+	VDIVPD       Y8, Y2, Y2
+	VDIVPD       Y8, Y3, Y3
+	VDIVPD       Y8, Y4, Y4
+	VDIVPD       Y8, Y5, Y5
+	VDIVPD       Y8, Y6, Y6
+	VDIVPD       Y8, Y7, Y7
 
-empty171:
-skip170:
+empty188:
+skip187:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip172
-	VMOVUPD (BX), Y4
-	VADDPD  Y0, Y4, Y0
-	VMOVUPD 32(BX), Y4
-	VADDPD  Y1, Y4, Y1
-	VMOVUPD 64(BX), Y4
-	VADDPD  Y2, Y4, Y2
-	VMOVUPD 96(BX), Y4
-	VADDPD  Y3, Y4, Y3
+	JEQ     skip189
+	VMOVUPD (DX), Y8
+	VADDPD  Y0, Y8, Y0
+	VMOVUPD 32(DX), Y8
+	VADDPD  Y1, Y8, Y1
+	VMOVUPD 64(DX), Y8
+	VADDPD  Y2, Y8, Y2
+	VMOVUPD 96(DX), Y8
+	VADDPD  Y3, Y8, Y3
+	VMOVUPD 128(DX), Y8
+	VADDPD  Y4, Y8, Y4
+	VMOVUPD 160(DX), Y8
+	VADDPD  Y5, Y8, Y5
+	MOVQ    8(SP), BX
+	VMOVUPD 192(DX)(BX*8), Y8
+	VADDPD  Y6, Y8, Y6
+	MOVQ    8(SP), BX
+	VMOVUPD 224(DX)(BX*8), Y8
+	VADDPD  Y7, Y8, Y7
 
-skip172:
-	JMP final164
+skip189:
+	JMP final179
 
-empty158:
+empty173:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed163
+	JNE     summed178
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around173
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	JMP     stored174
+	JNE     around190
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	JMP     stored191
 
-around173:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
+around190:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
-stored174:
-	JMP stored165
+stored191:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around192
+	VMOVDQU Y0, 192(DX)(BX*8)
+	VMOVDQU Y0, 224(DX)(BX*8)
+	JMP     stored193
 
-tooMany154:
-	MOVQ R8, results+24(FP)
+around192:
+	VMOVNTDQ Y0, 192(DX)(BX*8)
+	VMOVNTDQ Y0, 224(DX)(BX*8)
 
-over155:
-	ADDQ $0x00000080, R9
-	ADDQ $+128, to+72(FP)
-	SUBQ $0x00000010, R10
-	JMP  tile151
+stored193:
+	JMP stored180
 
-narrower152:
-	CMPQ R10, $0x00000008
-	JLT  narrower176
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over179
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tooMany169:
+	MOVQ DI, results+24(FP)
 
-result177:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many180
+over170:
+	SUBQ $0x00000020, (SP)
+	JLE  done165
+	ADDQ $0x00000100, R8
+	ADDQ $+256, to+72(FP)
+	JMP  tile166
 
-few181:
+narrower167:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower195
+	XORQ    BX, BX
+	SUBQ    $0x00000018, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over198
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result196:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many199
+
+few200:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty182
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty201
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
 	MOVQ    known+40(FP), BP
 	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows184
+	JGE     rows203
 
-row183:
+row202:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X6
+	VMOVUPD      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPD      32(R8)(R14*1), Y7
+	VPCMPEQD     16(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPD      96(R8)(R14*1), Y7
+	VPCMPEQD     48(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y3, Y3
+	VMOVUPD      128(R9)(R14*1), Y7
+	VPCMPEQD     64(R11)(R12*4), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	PREFETCHT0   191(R9)(R15*1)
+	VMOVUPD      160(R9)(R14*1), Y7
+	VPCMPEQD     80(R11)(R12*4), X6, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y7, Y6, Y6
+	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row183
+	JLT          row202
 
-rows184:
-	CMPQ R13, DI
-	JGE  rows186
+rows203:
+	CMPQ R13, SI
+	JGE  rows205
 
-row185:
+row204:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X6
+	VMOVUPD      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	VMOVUPD      32(R8)(R14*1), Y7
+	VPCMPEQD     16(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y2, Y2
+	VMOVUPD      96(R8)(R14*1), Y7
+	VPCMPEQD     48(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y3, Y3
+	VMOVUPD      128(R9)(R14*1), Y7
+	VPCMPEQD     64(R11)(R12*4), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	VMOVUPD      160(R9)(R14*1), Y7
+	VPCMPEQD     80(R11)(R12*4), X6, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y7, Y6, Y6
+	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows186
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows186
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows186
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row185
+	CMPQ         R13, SI
+	JLT          row204
 
-rows186:
-summed187:
+rows205:
+summed206:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special190
+	JNE  special209
 
-final188:
+final207:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around191
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored192
+	JNE     around210
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	JMP     stored211
 
-around191:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
+around210:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
-stored192:
-stored189:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result177
-	JMP  over179
-
-many180:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany178
-	JMP   few181
-
-special190:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow193
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	JMP     stored189
-
-narrow193:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip194
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty195
-	SHRQ         $0x03, R11
-	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   R11, X2, X2
-	VBROADCASTSD X2, Y2
-	VDIVPD       Y2, Y0, Y0
-	VDIVPD       Y2, Y1, Y1
-
-empty195:
-skip194:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip196
-	VMOVUPD (BX), Y2
-	VADDPD  Y0, Y2, Y0
-	VMOVUPD 32(BX), Y2
-	VADDPD  Y1, Y2, Y1
-
-skip196:
-	JMP final188
-
-empty182:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed187
+stored211:
+	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around197
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored198
-
-around197:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored198:
-	JMP stored189
-
-tooMany178:
-	MOVQ R8, results+24(FP)
-
-over179:
-	ADDQ $0x00000040, R9
-	ADDQ $+64, to+72(FP)
-	SUBQ $0x00000008, R10
-
-narrower176:
-	CMPQ R10, $0x00000004
-	JLT  narrower200
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over203
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result201:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many204
-
-few205:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
-	JGE     empty206
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows208
-
-row207:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row207
-
-rows208:
-	CMPQ R13, DI
-	JGE  rows210
-
-row209:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows210
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows210
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows210
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows210
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows210
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows210
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows210
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row209
-
-rows210:
-summed211:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special214
-
-final212:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around215
-	VMOVDQU Y0, (BX)
-	JMP     stored216
-
-around215:
-	VMOVNTDQ Y0, (BX)
-
-stored216:
-stored213:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result201
-	JMP  over203
-
-many204:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany202
-	JMP   few205
-
-special214:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow217
-	VMOVUPD Y0, (BX)
+	JNE     around212
+	VMOVDQU Y4, 128(DX)(BX*8)
+	VMOVDQU Y5, 160(DX)(BX*8)
 	JMP     stored213
 
-narrow217:
+around212:
+	VMOVNTDQ Y4, 128(DX)(BX*8)
+	VMOVNTDQ Y5, 160(DX)(BX*8)
+
+stored213:
+stored208:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result196
+	JMP  over198
+
+many199:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany197
+	JMP   few200
+
+special209:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow214
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y4, 128(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y5, 160(DX)(BX*8)
+	JMP     stored208
+
+narrow214:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip218
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty219
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SDQ   R11, X1, X1
-	VBROADCASTSD X1, Y1
-	VDIVPD       Y1, Y0, Y0
+	JEQ          skip215
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty216
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SDQ   R10, X6, X6
+	VBROADCASTSD X6, Y6
+	VDIVPD       Y6, Y0, Y0
+	VDIVPD       Y6, Y1, Y1
+	VDIVPD       Y6, Y2, Y2
+	VDIVPD       Y6, Y3, Y3
+	VDIVPD       Y6, Y4, Y4
+	VDIVPD       Y6, Y5, Y5
 
-empty219:
-skip218:
+empty216:
+skip215:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip220
-	VMOVUPD (BX), Y1
-	VADDPD  Y0, Y1, Y0
+	JEQ     skip217
+	VMOVUPD (DX), Y6
+	VADDPD  Y0, Y6, Y0
+	VMOVUPD 32(DX), Y6
+	VADDPD  Y1, Y6, Y1
+	VMOVUPD 64(DX), Y6
+	VADDPD  Y2, Y6, Y2
+	VMOVUPD 96(DX), Y6
+	VADDPD  Y3, Y6, Y3
+	MOVQ    8(SP), BX
+	VMOVUPD 128(DX)(BX*8), Y6
+	VADDPD  Y4, Y6, Y4
+	MOVQ    8(SP), BX
+	VMOVUPD 160(DX)(BX*8), Y6
+	VADDPD  Y5, Y6, Y5
 
-skip220:
-	JMP final212
+skip217:
+	JMP final207
 
-empty206:
+empty201:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed211
+	JNE     summed206
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around221
-	VMOVDQU Y0, (BX)
-	JMP     stored222
+	JNE     around218
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	JMP     stored219
 
-around221:
-	VMOVNTDQ Y0, (BX)
+around218:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored222:
-	JMP stored213
+stored219:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around220
+	VMOVDQU Y0, 128(DX)(BX*8)
+	VMOVDQU Y0, 160(DX)(BX*8)
+	JMP     stored221
 
-tooMany202:
-	MOVQ R8, results+24(FP)
+around220:
+	VMOVNTDQ Y0, 128(DX)(BX*8)
+	VMOVNTDQ Y0, 160(DX)(BX*8)
 
-over203:
-	ADDQ $0x00000020, R9
-	ADDQ $+32, to+72(FP)
-	SUBQ $0x00000004, R10
+stored221:
+	JMP stored208
 
-narrower200:
-	TESTQ  R10, R10
-	JLE    done223
-	MOVQ   columns+88(FP), BX
-	NEGQ   BX
-	ANDQ   $0x03, BX
-	ADDQ   BX, R10
-	IMUL3Q $-8, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-8, BX, SI
-	ADDQ   SI, to+72(FP)
-	MOVQ   to+72(FP), BX
-	MOVQ   start+16(FP), R8
-	CMPQ   R8, results+24(FP)
-	JGE    over226
-	MOVQ   (R8), SI
-	LEAQ   (CX)(SI*8), SI
+tooMany197:
+	MOVQ DI, results+24(FP)
+
+over198:
+	JMP done165
+
+narrower195:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000008
+	JLE     narrower223
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over226
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
 result224:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many227
 
 few228:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
 	JGE     empty229
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
 	MOVQ    known+40(FP), BP
 	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
 	CMPQ    R13, BP
 	JGE     rows231
 
@@ -28962,136 +29853,69 @@ row230:
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X4
+	VMOVUPD      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPD      32(R8)(R14*1), Y5
+	VPCMPEQD     16(R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y1, Y1
+	VMOVUPD      64(R9)(R14*1), Y5
+	VPCMPEQD     32(R11)(R12*4), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	PREFETCHT0   127(R9)(R15*1)
+	VMOVUPD      96(R9)(R14*1), Y5
+	VPCMPEQD     48(R11)(R12*4), X4, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row230
 
 rows231:
-	CMPQ R13, DI
+	CMPQ R13, SI
 	JGE  rows233
 
 row232:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X4
+	VMOVUPD      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y0, Y0
+	VMOVUPD      32(R8)(R14*1), Y5
+	VPCMPEQD     16(R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y1, Y1
+	VMOVUPD      64(R9)(R14*1), Y5
+	VPCMPEQD     32(R11)(R12*4), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      96(R9)(R14*1), Y5
+	VPCMPEQD     48(R11)(R12*4), X4, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows233
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows233
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows233
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows233
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows233
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows233
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows233
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X1
-	VMOVUPD      (R9)(R14*1), Y2
-	VPCMPEQD     (R12), X1, X1
-	VPMOVSXDQ    X1, Y1
-	VANDPD       Y2, Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
+	CMPQ         R13, SI
 	JLT          row232
 
 rows233:
@@ -29102,18 +29926,32 @@ summed234:
 final235:
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around238
-	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
 	JMP     stored239
 
 around238:
-	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
 
 stored239:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around240
+	VMOVDQU Y2, 64(DX)(BX*8)
+	VMOVDQU Y3, 96(DX)(BX*8)
+	JMP     stored241
+
+around240:
+	VMOVNTDQ Y2, 64(DX)(BX*8)
+	VMOVNTDQ Y3, 96(DX)(BX*8)
+
+stored241:
 stored236:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result224
 	JMP  over226
 
@@ -29124,58 +29962,604 @@ many227:
 
 special237:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow240
-	VMOVUPD Y0, (BX)
+	JEQ     narrow242
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y2, 64(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y3, 96(DX)(BX*8)
 	JMP     stored236
 
-narrow240:
+narrow242:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip241
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty242
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SDQ   R11, X1, X1
-	VBROADCASTSD X1, Y1
-	VDIVPD       Y1, Y0, Y0
-
-empty242:
-skip241:
-	TESTQ        $0x00000001, mode+96(FP)
 	JEQ          skip243
-	MOVQ         columns+88(FP), SI
-	NEGQ         SI
-	ANDQ         $0x03, SI
-	VMOVQ        SI, X1
-	VPBROADCASTQ X1, Y1
-	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
-	VANDNPD      Y0, Y1, Y0
-	VMOVUPD      (BX), Y1
-	VADDPD       Y0, Y1, Y0
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty244
+	SHRQ         $0x03, R10
+	VPXOR        X4, X4, X4
+	VCVTSI2SDQ   R10, X4, X4
+	VBROADCASTSD X4, Y4
+	VDIVPD       Y4, Y0, Y0
+	VDIVPD       Y4, Y1, Y1
+	VDIVPD       Y4, Y2, Y2
+	VDIVPD       Y4, Y3, Y3
 
+empty244:
 skip243:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip245
+	VMOVUPD (DX), Y4
+	VADDPD  Y0, Y4, Y0
+	VMOVUPD 32(DX), Y4
+	VADDPD  Y1, Y4, Y1
+	MOVQ    8(SP), BX
+	VMOVUPD 64(DX)(BX*8), Y4
+	VADDPD  Y2, Y4, Y2
+	MOVQ    8(SP), BX
+	VMOVUPD 96(DX)(BX*8), Y4
+	VADDPD  Y3, Y4, Y3
+
+skip245:
 	JMP final235
 
 empty229:
 	TESTQ   $0x00000009, mode+96(FP)
 	JNE     summed234
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around244
-	VMOVDQU Y0, (BX)
-	JMP     stored245
+	JNE     around246
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored247
 
-around244:
-	VMOVNTDQ Y0, (BX)
+around246:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored245:
+stored247:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around248
+	VMOVDQU Y0, 64(DX)(BX*8)
+	VMOVDQU Y0, 96(DX)(BX*8)
+	JMP     stored249
+
+around248:
+	VMOVNTDQ Y0, 64(DX)(BX*8)
+	VMOVNTDQ Y0, 96(DX)(BX*8)
+
+stored249:
 	JMP stored236
 
 tooMany225:
-	MOVQ R8, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over226:
-done223:
+	JMP done165
+
+narrower223:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000008
+	JLT     narrower251
+	XORQ    BX, BX
+	SUBQ    $0x00000008, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over254
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result252:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many255
+
+few256:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty257
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows259
+
+row258:
+	MOVQ         128(R12), R14
+	IMULQ        AX, R14
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   63(R9)(R14*1)
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row258
+
+rows259:
+	CMPQ R12, SI
+	JGE  rows261
+
+row260:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows261
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows261
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows261
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row260
+
+rows261:
+summed262:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special265
+
+final263:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around266
+	VMOVDQU Y0, (DX)(BX*8)
+	VMOVDQU Y1, 32(DX)(BX*8)
+	JMP     stored267
+
+around266:
+	VMOVNTDQ Y0, (DX)(BX*8)
+	VMOVNTDQ Y1, 32(DX)(BX*8)
+
+stored267:
+stored264:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result252
+	JMP  over254
+
+many255:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany253
+	JMP   few256
+
+special265:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow268
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y1, 32(DX)(BX*8)
+	JMP     stored264
+
+narrow268:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip269
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty270
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   R8, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+	VDIVPD       Y2, Y1, Y1
+
+empty270:
+skip269:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip271
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y0, Y2, Y0
+	SUBQ         $0x04, BX
+	VMOVQ        BX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VMOVUPD      (DX)(BX*8), Y2
+	VADDPD       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VMOVUPD      32(DX)(BX*8), Y2
+	VADDPD       Y1, Y2, Y1
+
+skip271:
+	JMP final263
+
+empty257:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed262
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around272
+	VMOVDQU Y0, (DX)(BX*8)
+	VMOVDQU Y0, 32(DX)(BX*8)
+	JMP     stored273
+
+around272:
+	VMOVNTDQ Y0, (DX)(BX*8)
+	VMOVNTDQ Y0, 32(DX)(BX*8)
+
+stored273:
+	JMP stored264
+
+tooMany253:
+	MOVQ DI, results+24(FP)
+
+over254:
+	JMP done165
+
+narrower251:
+	XORQ DX, DX
+
+tile274:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*8), R9
+	MOVQ to+72(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over278
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result276:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many279
+
+few280:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty281
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows283
+
+row282:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   31(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row282
+
+rows283:
+	CMPQ R13, SI
+	JGE  rows285
+
+row284:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows285
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows285
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows285
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows285
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows285
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows285
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows285
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row284
+
+rows285:
+summed286:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special289
+
+final287:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around290
+	VMOVDQU Y0, (DX)(BX*8)
+	JMP     stored291
+
+around290:
+	VMOVNTDQ Y0, (DX)(BX*8)
+
+stored291:
+stored288:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result276
+	JMP  over278
+
+many279:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany277
+	JMP   few280
+
+special289:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow292
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
+	JMP     stored288
+
+narrow292:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip293
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty294
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R10, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty294:
+skip293:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip295
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x03, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTQ X1, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VANDNPD      Y0, Y1, Y0
+	MOVQ         8(SP), BX
+	VMOVUPD      (DX)(BX*8), Y1
+	VADDPD       Y0, Y1, Y0
+
+skip295:
+	JMP final287
+
+empty281:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed286
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around296
+	VMOVDQU Y0, (DX)(BX*8)
+	JMP     stored297
+
+around296:
+	VMOVNTDQ Y0, (DX)(BX*8)
+
+stored297:
+	JMP stored288
+
+tooMany277:
+	MOVQ DI, results+24(FP)
+
+over278:
+	MOVQ (SP), DX
+	SUBQ $0x00000004, DX
+	CMPQ DX, 8(SP)
+	JNE  tile274
+
+done165:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -29185,43 +30569,51 @@ done223:
 
 // func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
+TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none246
-	SUBQ  CX, DX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none298
+	SUBQ  positions+32(FP), CX
 
-none246:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
+none298:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
-tile247:
-	CMPQ R10, $0x00000010
-	JLT  narrower248
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over251
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tile300:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000008
+	JLE     narrower301
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over304
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result249:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty252
+result302:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty305
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -29232,768 +30624,591 @@ result249:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows255
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows308
 
-row254:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row307:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VMOVUPD    (R9)(R12*1), Y10
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPD    (R8)(R11*1), Y10
 	VCMPPD     $0x07, Y0, Y0, Y12
 	VCMPPD     $0x16, Y0, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y0, Y0
 	VBLENDVPD  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPD    32(R9)(R12*1), Y10
+	PREFETCHT0 (R8)(R12*1)
+	VMOVUPD    32(R8)(R11*1), Y10
 	VCMPPD     $0x07, Y1, Y1, Y12
 	VCMPPD     $0x16, Y1, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y1, Y1
 	VBLENDVPD  Y11, Y8, Y5, Y5
-	VMOVUPD    64(R9)(R12*1), Y10
+	VMOVUPD    64(R9)(R11*1), Y10
 	VCMPPD     $0x07, Y2, Y2, Y12
 	VCMPPD     $0x16, Y2, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y2, Y2
 	VBLENDVPD  Y11, Y8, Y6, Y6
-	PREFETCHT0 64(R9)(R13*1)
-	VMOVUPD    96(R9)(R12*1), Y10
+	PREFETCHT0 127(R9)(R12*1)
+	VMOVUPD    96(R9)(R11*1), Y10
 	VCMPPD     $0x07, Y3, Y3, Y12
 	VCMPPD     $0x16, Y3, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y3, Y3
 	VBLENDVPD  Y11, Y8, Y7, Y7
 	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row254
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row307
 
-rows255:
-	CMPQ R11, DI
-	JGE  rows257
+rows308:
+	CMPQ R10, SI
+	JGE  rows310
 
-row256:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y10
+row309:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R8)(R11*1), Y10
 	VCMPPD    $0x07, Y0, Y0, Y12
 	VCMPPD    $0x16, Y0, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y0, Y0
 	VBLENDVPD Y11, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y10
+	VMOVUPD   32(R8)(R11*1), Y10
 	VCMPPD    $0x07, Y1, Y1, Y12
 	VCMPPD    $0x16, Y1, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y1, Y1
 	VBLENDVPD Y11, Y8, Y5, Y5
-	VMOVUPD   64(R9)(R12*1), Y10
+	VMOVUPD   64(R9)(R11*1), Y10
 	VCMPPD    $0x07, Y2, Y2, Y12
 	VCMPPD    $0x16, Y2, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y2, Y2
 	VBLENDVPD Y11, Y8, Y6, Y6
-	VMOVUPD   96(R9)(R12*1), Y10
+	VMOVUPD   96(R9)(R11*1), Y10
 	VCMPPD    $0x07, Y3, Y3, Y12
 	VCMPPD    $0x16, Y3, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y3, Y3
 	VBLENDVPD Y11, Y8, Y7, Y7
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row256
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row309
 
-rows257:
-	VMOVUPD    Y0, (BX)
-	VMOVUPD    Y1, 32(BX)
-	VMOVUPD    Y2, 64(BX)
-	VMOVUPD    Y3, 96(BX)
-	LEAQ       (DX)(SI*1), SI
+rows310:
+	VMOVUPD    Y0, (DX)
+	VMOVUPD    Y1, 32(DX)
+	MOVQ       8(SP), R10
+	VMOVUPD    Y2, 64(DX)(R10*8)
+	VMOVUPD    Y3, 96(DX)(R10*8)
+	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none258
-	MOVQ       columns+72(FP), R11
-	SUBQ       R10, R11
-	SHLQ       $0x03, R11
-	ADDQ       choice+80(FP), R11
-	MOVQ       R8, R12
-	SUBQ       start+16(FP), R12
-	SHRQ       $0x03, R12
-	IMULQ      choiceApart+88(FP), R12
-	ADDQ       R12, R11
+	JEQ        none311
+	MOVQ       columns+72(FP), R10
+	SUBQ       (SP), R10
+	SHLQ       $0x03, R10
+	ADDQ       choice+80(FP), R10
+	MOVQ       DI, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R10
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (R11)
+	VPGATHERQQ Y1, (BX)(Y4*8), Y0
+	VMOVUPD    Y0, (R10)
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R11)
+	VPGATHERQQ Y1, (BX)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R10)
+	MOVQ       8(SP), R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y6*8), Y0
-	VMOVUPD    Y0, 64(R11)
+	VPGATHERQQ Y1, (BX)(Y6*8), Y0
+	VMOVUPD    Y0, 64(R10)(R11*8)
+	MOVQ       8(SP), R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y7*8), Y0
-	VMOVUPD    Y0, 96(R11)
+	VPGATHERQQ Y1, (BX)(Y7*8), Y0
+	VMOVUPD    Y0, 96(R10)(R11*8)
 
-none258:
-	JMP stored253
+none311:
+	JMP stored306
 
-empty252:
+empty305:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	VMOVUPD Y2, 64(BX)
-	VMOVUPD Y3, 96(BX)
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y2, 64(DX)(BX*8)
+	VMOVUPD Y3, 96(DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none259
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-	VMOVUPD Y9, 64(SI)
-	VMOVUPD Y9, 96(SI)
+	JEQ     none312
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	VMOVUPD Y9, (BX)
+	VMOVUPD Y9, 32(BX)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 64(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 96(BX)(R10*8)
 
-none259:
-stored253:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result249
-	JMP  over251
-	MOVQ R8, results+24(FP)
+none312:
+stored306:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result302
+	JMP  over304
+	MOVQ DI, results+24(FP)
 
-over251:
-	ADDQ $0x00000080, R9
+over304:
+	SUBQ $0x00000010, (SP)
+	JLE  done299
+	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000010, R10
-	JMP  tile247
+	JMP  tile300
 
-narrower248:
-	CMPQ R10, $0x00000008
-	JLT  narrower261
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over264
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+narrower301:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000008
+	JLT     narrower314
+	XORQ    BX, BX
+	SUBQ    $0x00000008, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over317
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result262:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty265
+result315:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty318
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows268
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows321
 
-row267:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPD    (R9)(R12*1), Y2
+row320:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMOVUPD    (R9)(R10*1), Y2
 	VCMPPD     $0x07, Y0, Y0, Y6
 	VCMPPD     $0x16, Y0, Y2, Y3
 	VANDPD     Y6, Y3, Y3
 	VBLENDVPD  Y3, Y2, Y0, Y0
 	VBLENDVPD  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPD    32(R9)(R12*1), Y2
+	PREFETCHT0 63(R9)(R11*1)
+	VMOVUPD    32(R9)(R10*1), Y2
 	VCMPPD     $0x07, Y1, Y1, Y6
 	VCMPPD     $0x16, Y1, Y2, Y3
 	VANDPD     Y6, Y3, Y3
 	VBLENDVPD  Y3, Y2, Y1, Y1
 	VBLENDVPD  Y3, Y8, Y5, Y5
 	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row267
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row320
 
-rows268:
-	CMPQ R11, DI
-	JGE  rows270
+rows321:
+	CMPQ R8, SI
+	JGE  rows323
 
-row269:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
+row322:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
+	VMOVUPD   32(R9)(R10*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows270
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows323
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
+	VMOVUPD   32(R9)(R10*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows270
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows323
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
+	VMOVUPD   32(R9)(R10*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows270
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows323
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
+	VMOVUPD   32(R9)(R10*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row269
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row322
 
-rows270:
-	VMOVUPD    Y0, (BX)
-	VMOVUPD    Y1, 32(BX)
-	LEAQ       (DX)(SI*1), SI
+rows323:
+	MOVQ       8(SP), R8
+	VMOVUPD    Y0, (DX)(R8*8)
+	VMOVUPD    Y1, 32(DX)(R8*8)
+	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none271
-	MOVQ       columns+72(FP), R11
-	SUBQ       R10, R11
-	SHLQ       $0x03, R11
-	ADDQ       choice+80(FP), R11
-	MOVQ       R8, R12
-	SUBQ       start+16(FP), R12
-	SHRQ       $0x03, R12
-	IMULQ      choiceApart+88(FP), R12
-	ADDQ       R12, R11
+	JEQ        none324
+	MOVQ       columns+72(FP), R8
+	SUBQ       (SP), R8
+	SHLQ       $0x03, R8
+	ADDQ       choice+80(FP), R8
+	MOVQ       DI, R10
+	SUBQ       start+16(FP), R10
+	SHRQ       $0x03, R10
+	IMULQ      choiceApart+88(FP), R10
+	ADDQ       R10, R8
+	MOVQ       8(SP), R10
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (R11)
+	VPGATHERQQ Y1, (BX)(Y4*8), Y0
+	VMOVUPD    Y0, (R8)(R10*8)
+	MOVQ       8(SP), R10
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R11)
+	VPGATHERQQ Y1, (BX)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R8)(R10*8)
 
-none271:
-	JMP stored266
+none324:
+	JMP stored319
 
-empty265:
+empty318:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
+	VMOVUPD Y1, 32(DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none272
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
+	JEQ     none325
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R8
+	SUBQ    start+16(FP), R8
+	SHRQ    $0x03, R8
+	IMULQ   choiceApart+88(FP), R8
+	ADDQ    R8, BX
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, (BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 32(BX)(R8*8)
+
+none325:
+stored319:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result315
+	JMP  over317
+	MOVQ DI, results+24(FP)
+
+over317:
+	JMP done299
+
+narrower314:
+	XORQ DX, DX
+
+tile326:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*8), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over330
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result328:
+	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-
-none272:
-stored266:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result262
-	JMP  over264
-	MOVQ R8, results+24(FP)
-
-over264:
-	ADDQ $0x00000040, R9
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000008, R10
-
-narrower261:
-	CMPQ R10, $0x00000004
-	JLT  narrower274
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over277
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result275:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty278
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty331
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows281
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows334
 
-row280:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row333:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VMOVUPD    (R9)(R12*1), Y1
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPD    (R9)(R11*1), Y1
 	VCMPPD     $0x07, Y0, Y0, Y3
 	VCMPPD     $0x16, Y0, Y1, Y2
 	VANDPD     Y3, Y2, Y2
 	VBLENDVPD  Y2, Y1, Y0, Y0
 	VBLENDVPD  Y2, Y8, Y4, Y4
 	VPSUBQ     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row280
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row333
 
-rows281:
-	CMPQ R11, DI
-	JGE  rows283
+rows334:
+	CMPQ R10, SI
+	JGE  rows336
 
-row282:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+row335:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows283
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows336
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows283
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows336
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows283
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows336
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows283
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows336
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows283
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows336
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows283
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows336
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows283
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows336
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row282
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row335
 
-rows283:
-	VMOVUPD    Y0, (BX)
-	LEAQ       (DX)(SI*1), SI
+rows336:
+	MOVQ       8(SP), R10
+	VMOVUPD    Y0, (DX)(R10*8)
+	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none284
-	MOVQ       columns+72(FP), R11
-	SUBQ       R10, R11
-	SHLQ       $0x03, R11
-	ADDQ       choice+80(FP), R11
-	MOVQ       R8, R12
-	SUBQ       start+16(FP), R12
-	SHRQ       $0x03, R12
-	IMULQ      choiceApart+88(FP), R12
-	ADDQ       R12, R11
+	JEQ        none337
+	MOVQ       columns+72(FP), R10
+	SUBQ       (SP), R10
+	SHLQ       $0x03, R10
+	ADDQ       choice+80(FP), R10
+	MOVQ       DI, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R10
+	MOVQ       8(SP), R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (R11)
+	VPGATHERQQ Y1, (BX)(Y4*8), Y0
+	VMOVUPD    Y0, (R10)(R11*8)
 
-none284:
-	JMP stored279
+none337:
+	JMP stored332
 
-empty278:
+empty331:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (BX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none285
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
+	JEQ     none338
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, (BX)(R10*8)
 
-none285:
-stored279:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result275
-	JMP  over277
-	MOVQ R8, results+24(FP)
+none338:
+stored332:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result328
+	JMP  over330
+	MOVQ DI, results+24(FP)
 
-over277:
-	ADDQ $0x00000020, R9
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000004, R10
+over330:
+	MOVQ (SP), DX
+	SUBQ $0x00000004, DX
+	CMPQ DX, 8(SP)
+	JNE  tile326
 
-narrower274:
-	TESTQ  R10, R10
-	JLE    done286
-	MOVQ   columns+72(FP), BX
-	NEGQ   BX
-	ANDQ   $0x03, BX
-	ADDQ   BX, R10
-	IMUL3Q $-8, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-8, BX, SI
-	ADDQ   SI, to+56(FP)
-	MOVQ   to+56(FP), BX
-	MOVQ   start+16(FP), R8
-	CMPQ   R8, results+24(FP)
-	JGE    over289
-	MOVQ   (R8), SI
-	LEAQ   (CX)(SI*8), SI
-
-result287:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty290
-	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y8, Y8, Y8
-	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows293
-
-row292:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPD    (R9)(R12*1), Y1
-	VCMPPD     $0x07, Y0, Y0, Y3
-	VCMPPD     $0x16, Y0, Y1, Y2
-	VANDPD     Y3, Y2, Y2
-	VBLENDVPD  Y2, Y1, Y0, Y0
-	VBLENDVPD  Y2, Y8, Y4, Y4
-	VPSUBQ     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row292
-
-rows293:
-	CMPQ R11, DI
-	JGE  rows295
-
-row294:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows295
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows295
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows295
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows295
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows295
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows295
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows295
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y1
-	VCMPPD    $0x07, Y0, Y0, Y3
-	VCMPPD    $0x16, Y0, Y1, Y2
-	VANDPD    Y3, Y2, Y2
-	VBLENDVPD Y2, Y1, Y0, Y0
-	VBLENDVPD Y2, Y8, Y4, Y4
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row294
-
-rows295:
-	VMOVUPD    Y0, (BX)
-	LEAQ       (DX)(SI*1), SI
-	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none296
-	MOVQ       columns+72(FP), R11
-	SUBQ       R10, R11
-	SHLQ       $0x03, R11
-	ADDQ       choice+80(FP), R11
-	MOVQ       R8, R12
-	SUBQ       start+16(FP), R12
-	SHRQ       $0x03, R12
-	IMULQ      choiceApart+88(FP), R12
-	ADDQ       R12, R11
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (R11)
-
-none296:
-	JMP stored291
-
-empty290:
-	VPXOR   Y0, Y0, Y0
-	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none297
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-
-none297:
-stored291:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result287
-	JMP  over289
-	MOVQ R8, results+24(FP)
-
-over289:
-done286:
+done299:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -30003,39 +31218,47 @@ done286:
 
 // func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $0-96
+TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile1:
-	CMPQ R9, $0x00000040
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
 
-few7:
+few8:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -30044,189 +31267,189 @@ few7:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty9
+	CMPQ    DX, BX
+	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none11
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide11
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows13
-
-row12:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y8
-	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(R8)(R13*1)
-	VMOVDQU      96(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row12
-
-rows13:
-	CMPQ R11, SI
-	JGE  rows15
-
-row14:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y8
-	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row14
-
-rows15:
-	JMP summed8
-
-none10:
-	MOVQ    BX, R10
+	JNE     wide12
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows14
 
-row16:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
+row13:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVDQU      64(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	PREFETCHT0   64(DI)(R12*1)
+	VMOVDQU      96(R8)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row13
+
+rows14:
+	CMPQ R10, BX
+	JGE  rows16
+
+row15:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMOVDQU      32(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVDQU      64(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMOVDQU      96(R8)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row15
+
+rows16:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows18
+
+row17:
+	MOVQ       128(R9), R11
 	IMULQ      AX, R11
-	VMOVDQU    (R8)(R11*1), Y9
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVDQU    (DI)(R10*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y0, Y0
 	VADDPS     Y9, Y1, Y1
-	PREFETCHT0 (R8)(R12*1)
-	VMOVDQU    32(R8)(R11*1), Y9
+	PREFETCHT0 (DI)(R11*1)
+	VMOVDQU    32(DI)(R10*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y2, Y2
 	VADDPS     Y9, Y3, Y3
-	VMOVDQU    64(R8)(R11*1), Y9
+	VMOVDQU    64(DI)(R10*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y4, Y4
 	VADDPS     Y9, Y5, Y5
-	PREFETCHT0 64(R8)(R12*1)
-	VMOVDQU    96(R8)(R11*1), Y9
+	PREFETCHT0 64(DI)(R11*1)
+	VMOVDQU    96(R8)(R10*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y6, Y6
 	VADDPS     Y9, Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row16
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row17
 
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
+rows18:
+	CMPQ R9, BX
+	JGE  rows20
 
-row18:
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y9
+row19:
+	MOVQ    (R9), R10
+	IMULQ   AX, R10
+	VMOVDQU (DI)(R10*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y0, Y0
 	VADDPS  Y9, Y1, Y1
-	VMOVDQU 32(R8)(R11*1), Y9
+	VMOVDQU 32(DI)(R10*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y2, Y2
 	VADDPS  Y9, Y3, Y3
-	VMOVDQU 64(R8)(R11*1), Y9
+	VMOVDQU 64(DI)(R10*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y4, Y4
 	VADDPS  Y9, Y5, Y5
-	VMOVDQU 96(R8)(R11*1), Y9
+	VMOVDQU 96(R8)(R10*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y6, Y6
 	VADDPS  Y9, Y7, Y7
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JLT     row18
+	ADDQ    $0x08, R9
+	CMPQ    R9, BX
+	JLT     row19
 
-rows19:
-summed8:
-summed20:
+rows20:
+summed9:
+summed21:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special23
+	JNE  special24
 
-final21:
+final22:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -30242,14 +31465,14 @@ final21:
 	VPSRLD    $0x10, Y8, Y0
 	VPBLENDW  $0xaa, Y9, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
-	VMOVDQU   Y0, (DX)
-	JMP       stored25
+	JNE       around25
+	VMOVDQU   Y0, (CX)
+	JMP       stored26
 
-around24:
-	VMOVNTDQ Y0, (DX)
+around25:
+	VMOVNTDQ Y0, (CX)
 
-stored25:
+stored26:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -30265,14 +31488,14 @@ stored25:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored27
+	JNE       around27
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored28
 
-around26:
-	VMOVNTDQ Y0, 32(DX)
+around27:
+	VMOVNTDQ Y0, 32(CX)
 
-stored27:
+stored28:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -30288,14 +31511,15 @@ stored27:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU   Y0, 64(DX)
-	JMP       stored29
+	JNE       around29
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored30
 
-around28:
-	VMOVNTDQ Y0, 64(DX)
+around29:
+	VMOVNTDQ Y0, 64(CX)
 
-stored29:
+stored30:
+	MOVQ      8(SP), DX
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -30311,171 +31535,173 @@ stored29:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU   Y0, 96(DX)
-	JMP       stored31
+	JNE       around31
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored32
 
-around30:
-	VMOVNTDQ Y0, 96(DX)
+around31:
+	VMOVNTDQ Y0, 96(CX)(DX*2)
 
-stored31:
-stored22:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+stored32:
+stored23:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
 
-many6:
+many7:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany5
+	JMP   few8
 
-wide11:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows33
+wide12:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows34
 
-row32:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
+row33:
+	MOVQ         128(R10), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y10
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y10
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
+	VMOVDQU      64(DI)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(R8)(R13*1)
-	VMOVDQU      96(R8)(R12*1), Y10
+	PREFETCHT0   64(DI)(R12*1)
+	VMOVDQU      96(R8)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row32
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row33
 
-rows33:
-	CMPQ R11, SI
-	JGE  rows35
+rows34:
+	CMPQ R10, BX
+	JGE  rows36
 
-row34:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y10
+row35:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y10
+	VMOVDQU      32(DI)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
+	VMOVDQU      64(DI)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R12*1), Y10
+	VMOVDQU      96(R8)(R11*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row34
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row35
 
-rows35:
-	JMP summed8
+rows36:
+	JMP summed9
 
-special23:
+special24:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow36
+	JEQ        narrow37
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y9
 	VPERM2F128 $0x20, Y9, Y8, Y8
-	VMOVUPS    Y8, (DX)
+	VMOVUPS    Y8, (CX)
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y8, Y8
-	VMOVUPS    Y8, 32(DX)
+	VMOVUPS    Y8, 32(CX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(DX)
+	VMOVUPS    Y0, 64(CX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(DX)
+	VMOVUPS    Y0, 96(CX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 128(DX)
+	VMOVUPS    Y0, 128(CX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 160(DX)
+	VMOVUPS    Y0, 160(CX)
 	VUNPCKLPS  Y7, Y6, Y0
 	VUNPCKHPS  Y7, Y6, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 192(DX)
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 192(CX)(DX*4)
 	VUNPCKLPS  Y7, Y6, Y0
 	VUNPCKHPS  Y7, Y6, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 224(DX)
-	JMP        stored22
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 224(CX)(DX*4)
+	JMP        stored23
 
-narrow36:
+narrow37:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip37
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty38
-	SHRQ         $0x03, R10
+	JEQ          skip38
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty39
+	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R10, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -30486,247 +31712,293 @@ narrow36:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty38:
-skip37:
+empty39:
+skip38:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip39
-	VMOVDQU (DX), Y9
+	JEQ     skip40
+	VMOVDQU (CX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y0, Y8, Y0
 	VADDPS  Y1, Y9, Y1
-	VMOVDQU 32(DX), Y9
+	VMOVDQU 32(CX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y2, Y8, Y2
 	VADDPS  Y3, Y9, Y3
-	VMOVDQU 64(DX), Y9
+	VMOVDQU 64(CX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y4, Y8, Y4
 	VADDPS  Y5, Y9, Y5
-	VMOVDQU 96(DX), Y9
+	MOVQ    8(SP), DX
+	VMOVDQU 96(CX)(DX*2), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y6, Y8, Y6
 	VADDPS  Y7, Y9, Y7
 
-skip39:
-	JMP final21
+skip40:
+	JMP final22
 
-empty9:
+empty10:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed20
+	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around40
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored41
+	JNE     around41
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	JMP     stored42
 
-around40:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around41:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
 
-stored41:
-	JMP stored22
+stored42:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around43
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored44
 
-tooMany4:
-	MOVQ DI, results+24(FP)
+around43:
+	VMOVNTDQ Y0, 96(CX)(DX*2)
 
-over5:
-	ADDQ  $0x00000080, R8
+stored44:
+	JMP stored23
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ  $0x00000040, (SP)
+	JLE   done1
+	ADDQ  $0x00000080, DI
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip42
+	JEQ   skip45
 	ADDQ  $+128, to+56(FP)
 
-skip42:
-	SUBQ $0x00000040, R9
-	JMP  tile1
+skip45:
+	JMP tile2
 
-narrower2:
-	CMPQ R9, $0x00000020
-	JLT  narrower44
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over47
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower47
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over50
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result45:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many48
+result48:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many51
 
-few49:
+few52:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty51
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty54
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none52
+	JEQ     none55
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide53
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows55
-
-row54:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y4
-	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row54
-
-rows55:
-	CMPQ R11, SI
-	JGE  rows57
-
-row56:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y4
-	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row56
-
-rows57:
-	JMP summed50
-
-none52:
-	MOVQ    BX, R10
+	JNE     wide56
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows59
+	JGE     rows58
 
-row58:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
+row57:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row57
+
+rows58:
+	CMPQ R10, BX
+	JGE  rows60
+
+row59:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row59
+
+rows60:
+	JMP summed53
+
+none55:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows62
+
+row61:
+	MOVQ       128(R9), R11
 	IMULQ      AX, R11
-	VMOVDQU    (R8)(R11*1), Y5
-	VPSLLD     $0x10, Y5, Y4
-	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS     Y4, Y0, Y0
-	VADDPS     Y5, Y1, Y1
-	PREFETCHT0 (R8)(R12*1)
-	VMOVDQU    32(R8)(R11*1), Y5
-	VPSLLD     $0x10, Y5, Y4
-	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS     Y4, Y2, Y2
-	VADDPS     Y5, Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row58
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVDQU    (DI)(R10*1), Y7
+	VPSLLD     $0x10, Y7, Y6
+	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS     Y6, Y0, Y0
+	VADDPS     Y7, Y1, Y1
+	PREFETCHT0 (DI)(R11*1)
+	VMOVDQU    32(DI)(R10*1), Y7
+	VPSLLD     $0x10, Y7, Y6
+	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS     Y6, Y2, Y2
+	VADDPS     Y7, Y3, Y3
+	VMOVDQU    64(R8)(R10*1), Y7
+	VPSLLD     $0x10, Y7, Y6
+	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	PREFETCHT0 95(R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row61
 
-rows59:
-	CMPQ R10, SI
-	JGE  rows61
+rows62:
+	CMPQ R9, BX
+	JGE  rows64
 
-row60:
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y5
-	VPSLLD  $0x10, Y5, Y4
-	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS  Y4, Y0, Y0
-	VADDPS  Y5, Y1, Y1
-	VMOVDQU 32(R8)(R11*1), Y5
-	VPSLLD  $0x10, Y5, Y4
-	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS  Y4, Y2, Y2
-	VADDPS  Y5, Y3, Y3
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JLT     row60
+row63:
+	MOVQ    (R9), R10
+	IMULQ   AX, R10
+	VMOVDQU (DI)(R10*1), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y7, Y1, Y1
+	VMOVDQU 32(DI)(R10*1), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y7, Y3, Y3
+	VMOVDQU 64(R8)(R10*1), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y7, Y5, Y5
+	ADDQ    $0x08, R9
+	CMPQ    R9, BX
+	JLT     row63
 
-rows61:
-summed50:
-summed62:
+rows64:
+summed53:
+summed65:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special65
+	JNE  special68
 
-final63:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+final66:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPBLENDW  $0xaa, Y5, Y0, Y0
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPBLENDW  $0xaa, Y7, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around66
-	VMOVDQU   Y0, (DX)
-	JMP       stored67
+	JNE       around69
+	VMOVDQU   Y0, (CX)
+	JMP       stored70
 
-around66:
-	VMOVNTDQ Y0, (DX)
+around69:
+	VMOVNTDQ Y0, (CX)
 
-stored67:
+stored70:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -30742,384 +32014,833 @@ stored67:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored69
+	JNE       around71
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored72
 
-around68:
-	VMOVNTDQ Y0, 32(DX)
+around71:
+	VMOVNTDQ Y0, 32(CX)
 
-stored69:
-stored64:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result45
-	JMP  over47
+stored72:
+	MOVQ      8(SP), DX
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around73
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored74
 
-many48:
+around73:
+	VMOVNTDQ Y0, 64(CX)(DX*2)
+
+stored74:
+stored67:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result48
+	JMP  over50
+
+many51:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany46
-	JMP   few49
+	JEQ   tooMany49
+	JMP   few52
 
-wide53:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows71
+wide56:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows76
 
-row70:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
+row75:
+	MOVQ         128(R10), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row70
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row75
 
-rows71:
-	CMPQ R11, SI
-	JGE  rows73
+rows76:
+	CMPQ R10, BX
+	JGE  rows78
 
-row72:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row72
+row77:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row77
 
-rows73:
-	JMP summed50
+rows78:
+	JMP summed53
 
-special65:
+special68:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow74
-	VUNPCKLPS  Y1, Y0, Y4
-	VUNPCKHPS  Y1, Y0, Y5
-	VPERM2F128 $0x20, Y5, Y4, Y4
-	VMOVUPS    Y4, (DX)
-	VUNPCKLPS  Y1, Y0, Y4
+	JEQ        narrow79
+	VUNPCKLPS  Y1, Y0, Y6
+	VUNPCKHPS  Y1, Y0, Y7
+	VPERM2F128 $0x20, Y7, Y6, Y6
+	VMOVUPS    Y6, (CX)
+	VUNPCKLPS  Y1, Y0, Y6
 	VUNPCKHPS  Y1, Y0, Y0
-	VPERM2F128 $0x31, Y0, Y4, Y4
-	VMOVUPS    Y4, 32(DX)
+	VPERM2F128 $0x31, Y0, Y6, Y6
+	VMOVUPS    Y6, 32(CX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(DX)
+	VMOVUPS    Y0, 64(CX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(DX)
-	JMP        stored64
+	VMOVUPS    Y0, 96(CX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 128(CX)(DX*4)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 160(CX)(DX*4)
+	JMP        stored67
 
-narrow74:
+narrow79:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip75
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty76
-	SHRQ         $0x03, R10
+	JEQ          skip80
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty81
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty81:
+skip80:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip82
+	VMOVDQU (CX), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y0, Y6, Y0
+	VADDPS  Y1, Y7, Y1
+	VMOVDQU 32(CX), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y2, Y6, Y2
+	VADDPS  Y3, Y7, Y3
+	MOVQ    8(SP), DX
+	VMOVDQU 64(CX)(DX*2), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y4, Y6, Y4
+	VADDPS  Y5, Y7, Y5
+
+skip82:
+	JMP final66
+
+empty54:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed65
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around83
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored84
+
+around83:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored84:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around85
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored86
+
+around85:
+	VMOVNTDQ Y0, 64(CX)(DX*2)
+
+stored86:
+	JMP stored67
+
+tooMany49:
+	MOVQ SI, results+24(FP)
+
+over50:
+	JMP done1
+
+narrower47:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower88
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over91
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result89:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many92
+
+few93:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty95
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none96
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide97
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows99
+
+row98:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row98
+
+rows99:
+	CMPQ R10, BX
+	JGE  rows101
+
+row100:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row100
+
+rows101:
+	JMP summed94
+
+none96:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows103
+
+row102:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVDQU    (DI)(R10*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS     Y4, Y0, Y0
+	VADDPS     Y5, Y1, Y1
+	PREFETCHT0 (DI)(R11*1)
+	VMOVDQU    32(R8)(R10*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row102
+
+rows103:
+	CMPQ R9, BX
+	JGE  rows105
+
+row104:
+	MOVQ    (R9), R10
+	IMULQ   AX, R10
+	VMOVDQU (DI)(R10*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VMOVDQU 32(R8)(R10*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y5, Y3, Y3
+	ADDQ    $0x08, R9
+	CMPQ    R9, BX
+	JLT     row104
+
+rows105:
+summed94:
+summed106:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special109
+
+final107:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPBLENDW  $0xaa, Y5, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around110
+	VMOVDQU   Y0, (CX)
+	JMP       stored111
+
+around110:
+	VMOVNTDQ Y0, (CX)
+
+stored111:
+	MOVQ      8(SP), DX
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around112
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ Y0, 32(CX)(DX*2)
+
+stored113:
+stored108:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result89
+	JMP  over91
+
+many92:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany90
+	JMP   few93
+
+wide97:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows115
+
+row114:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row114
+
+rows115:
+	CMPQ R10, BX
+	JGE  rows117
+
+row116:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row116
+
+rows117:
+	JMP summed94
+
+special109:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow118
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y4
+	VMOVUPS    Y4, (CX)
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y4, Y4
+	VMOVUPS    Y4, 32(CX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 64(CX)(DX*4)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 96(CX)(DX*4)
+	JMP        stored108
+
+narrow118:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip119
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty120
+	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty76:
-skip75:
+empty120:
+skip119:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip77
-	VMOVDQU (DX), Y5
+	JEQ     skip121
+	VMOVDQU (CX), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y0, Y4, Y0
 	VADDPS  Y1, Y5, Y1
-	VMOVDQU 32(DX), Y5
+	MOVQ    8(SP), DX
+	VMOVDQU 32(CX)(DX*2), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y2, Y4, Y2
 	VADDPS  Y3, Y5, Y3
 
-skip77:
-	JMP final63
+skip121:
+	JMP final107
 
-empty51:
+empty95:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed62
+	JNE     summed106
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around78
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored79
+	JNE     around122
+	VMOVDQU Y0, (CX)
+	JMP     stored123
 
-around78:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
+around122:
+	VMOVNTDQ Y0, (CX)
 
-stored79:
-	JMP stored64
+stored123:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around124
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored125
 
-tooMany46:
-	MOVQ DI, results+24(FP)
+around124:
+	VMOVNTDQ Y0, 32(CX)(DX*2)
 
-over47:
-	ADDQ  $0x00000040, R8
-	ADDQ  $+64, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip80
-	ADDQ  $+64, to+56(FP)
+stored125:
+	JMP stored108
 
-skip80:
-	SUBQ $0x00000020, R9
+tooMany90:
+	MOVQ SI, results+24(FP)
 
-narrower44:
-	CMPQ R9, $0x00000010
-	JLT  narrower82
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over85
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+over91:
+	JMP done1
 
-result83:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many86
+narrower88:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower127
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over130
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-few87:
+result128:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many131
+
+few132:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty89
+	CMPQ    DX, BX
+	JGE     empty134
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none90
+	JEQ     none135
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide91
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows93
+	JNE     wide136
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows138
 
-row92:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
+row137:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row92
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row137
 
-rows93:
-	CMPQ R11, SI
-	JGE  rows95
+rows138:
+	CMPQ R9, BX
+	JGE  rows140
 
-row94:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
+row139:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows140
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows140
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows140
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row94
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row139
 
-rows95:
-	JMP summed88
+rows140:
+	JMP summed133
 
-none90:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows97
+none135:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows142
 
-row96:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVDQU    (R8)(R11*1), Y3
+row141:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMOVDQU    (R8)(R9*1), Y3
 	VPSLLD     $0x10, Y3, Y2
 	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
 	VADDPS     Y3, Y1, Y1
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row96
+	PREFETCHT0 31(R8)(R10*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row141
 
-rows97:
-	CMPQ R10, SI
-	JGE  rows99
+rows142:
+	CMPQ DI, BX
+	JGE  rows144
 
-row98:
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
+row143:
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JGE     rows99
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JGE     rows144
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JGE     rows99
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JGE     rows144
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JGE     rows99
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JGE     rows144
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JLT     row98
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JLT     row143
 
-rows99:
-summed88:
-summed100:
+rows144:
+summed133:
+summed145:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special103
+	JNE  special148
 
-final101:
+final146:
+	MOVQ      8(SP), DX
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -31135,715 +32856,247 @@ final101:
 	VPSRLD    $0x10, Y2, Y0
 	VPBLENDW  $0xaa, Y3, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU   Y0, (DX)
-	JMP       stored105
+	JNE       around149
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored150
 
-around104:
-	VMOVNTDQ Y0, (DX)
+around149:
+	VMOVNTDQ Y0, (CX)(DX*2)
 
-stored105:
-stored102:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
+stored150:
+stored147:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result128
+	JMP  over130
 
-many86:
+many131:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany84
-	JMP   few87
+	JEQ   tooMany129
+	JMP   few132
 
-wide91:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows107
+wide136:
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows152
 
-row106:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
+row151:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row106
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row151
 
-rows107:
-	CMPQ R11, SI
-	JGE  rows109
+rows152:
+	CMPQ R9, BX
+	JGE  rows154
 
-row108:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
+row153:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows154
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows154
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows154
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row108
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row153
 
-rows109:
-	JMP summed88
+rows154:
+	JMP summed133
 
-special103:
+special148:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow110
+	JEQ        narrow155
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y3
 	VPERM2F128 $0x20, Y3, Y2, Y2
-	VMOVUPS    Y2, (DX)
+	MOVQ       8(SP), DX
+	VMOVUPS    Y2, (CX)(DX*4)
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y2, Y2
-	VMOVUPS    Y2, 32(DX)
-	JMP        stored102
+	MOVQ       8(SP), DX
+	VMOVUPS    Y2, 32(CX)(DX*4)
+	JMP        stored147
 
-narrow110:
+narrow155:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip111
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty112
-	SHRQ         $0x03, R10
+	JEQ          skip156
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty157
+	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty112:
-skip111:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip113
-	VMOVDQU (DX), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y0, Y2, Y0
-	VADDPS  Y1, Y3, Y1
+empty157:
+skip156:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip158
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	INCQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	SARQ         $0x01, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x01, DX
+	SARQ         $0x01, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVDQU      (CX)(DX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS       Y0, Y2, Y0
+	VADDPS       Y1, Y3, Y1
 
-skip113:
-	JMP final101
+skip158:
+	JMP final146
 
-empty89:
+empty134:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed100
+	JNE     summed145
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around114
-	VMOVDQU Y0, (DX)
-	JMP     stored115
+	JNE     around159
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored160
 
-around114:
-	VMOVNTDQ Y0, (DX)
+around159:
+	VMOVNTDQ Y0, (CX)(DX*2)
 
-stored115:
-	JMP stored102
+stored160:
+	JMP stored147
 
-tooMany84:
-	MOVQ DI, results+24(FP)
+tooMany129:
+	MOVQ SI, results+24(FP)
 
-over85:
-	ADDQ  $0x00000020, R8
-	ADDQ  $+32, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip116
-	ADDQ  $+32, to+56(FP)
+over130:
+	JMP done1
 
-skip116:
-	SUBQ $0x00000010, R9
+narrower127:
+	XORQ CX, CX
 
-narrower82:
-	CMPQ R9, $0x00000008
-	JLT  narrower118
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over121
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile161:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*2), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over165
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
 
-result119:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many122
-
-few123:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty125
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none126
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide127
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows129
-
-row128:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row128
-
-rows129:
-	CMPQ R11, SI
-	JGE  rows131
-
-row130:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row130
-
-rows131:
-	JMP summed124
-
-none126:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows133
-
-row132:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y1
-	VPSLLD     $0x10, Y1, Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row132
-
-rows133:
-	CMPQ R10, SI
-	JGE  rows135
-
-row134:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row134
-
-rows135:
-summed124:
-summed136:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special139
-
-final137:
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y0, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y1, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around140
-	VMOVDQU      X0, (DX)
-	JMP          stored141
-
-around140:
-	VMOVNTDQ X0, (DX)
-
-stored141:
-stored138:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result119
-	JMP  over121
-
-many122:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany120
-	JMP   few123
-
-wide127:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows143
-
-row142:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row142
-
-rows143:
-	CMPQ R11, SI
-	JGE  rows145
-
-row144:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row144
-
-rows145:
-	JMP summed124
-
-special139:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow146
-	VMOVUPS Y0, (DX)
-	JMP     stored138
-
-narrow146:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip147
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty148
-	SHRQ         $0x03, R10
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R10, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty148:
-skip147:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip149
-	VPMOVZXWD (DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y0, Y1, Y0
-
-skip149:
-	JMP final137
-
-empty125:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed136
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around150
-	VMOVDQU X0, (DX)
-	JMP     stored151
-
-around150:
-	VMOVNTDQ X0, (DX)
-
-stored151:
-	JMP stored138
-
-tooMany120:
-	MOVQ DI, results+24(FP)
-
-over121:
-	ADDQ  $0x00000010, R8
-	ADDQ  $+16, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip152
-	ADDQ  $+16, to+56(FP)
-
-skip152:
-	SUBQ $0x00000008, R9
-
-narrower118:
-	TESTQ  R9, R9
-	JLE    done153
-	MOVQ   columns+72(FP), DX
-	NEGQ   DX
-	ANDQ   $0x07, DX
-	ADDQ   DX, R9
-	IMUL3Q $-2, DX, BX
-	ADDQ   BX, R8
-	IMUL3Q $-2, DX, BX
-	ADDQ   BX, to+56(FP)
-	TESTQ  $0x00000008, mode+80(FP)
-	JEQ    skip154
-	IMUL3Q $-2, DX, BX
-	ADDQ   BX, to+56(FP)
-
-skip154:
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over157
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result155:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R9
-	SUBQ BX, R9
+result163:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many158
+	JGT  many166
 
-few159:
+few167:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty161
+	CMPQ    DX, BX
+	JGE     empty169
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none162
+	JEQ     none170
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide163
-	MOVQ    BX, R9
-	SUBQ    CX, R9
+	JNE     wide171
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
 	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows165
+	JGE     rows173
 
-row164:
+row172:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -31855,16 +33108,16 @@ row164:
 	VPSLLD       $0x10, Y2, Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
+	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row164
+	JLT          row172
 
-rows165:
-	CMPQ R10, SI
-	JGE  rows167
+rows173:
+	CMPQ R10, BX
+	JGE  rows175
 
-row166:
+row174:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31875,8 +33128,8 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
+	CMPQ         R10, BX
+	JGE          rows175
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31887,8 +33140,8 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
+	CMPQ         R10, BX
+	JGE          rows175
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31899,8 +33152,8 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
+	CMPQ         R10, BX
+	JGE          rows175
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31911,8 +33164,8 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
+	CMPQ         R10, BX
+	JGE          rows175
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31923,8 +33176,8 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
+	CMPQ         R10, BX
+	JGE          rows175
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31935,8 +33188,8 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
+	CMPQ         R10, BX
+	JGE          rows175
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31947,8 +33200,8 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
+	CMPQ         R10, BX
+	JGE          rows175
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -31959,22 +33212,22 @@ row166:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row166
+	CMPQ         R10, BX
+	JLT          row174
 
-rows167:
-	JMP summed160
+rows175:
+	JMP summed168
 
-none162:
-	MOVQ    BX, R9
+none170:
+	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows169
+	JGE     rows177
 
-row168:
+row176:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -31982,88 +33235,89 @@ row168:
 	VPMOVZXWD  (R8)(R10*1), Y1
 	VPSLLD     $0x10, Y1, Y1
 	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 (R8)(R11*1)
+	PREFETCHT0 15(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row168
+	JLT        row176
 
-rows169:
-	CMPQ R9, SI
-	JGE  rows171
+rows177:
+	CMPQ R9, BX
+	JGE  rows179
 
-row170:
+row178:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
+	CMPQ      R9, BX
+	JGE       rows179
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
+	CMPQ      R9, BX
+	JGE       rows179
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
+	CMPQ      R9, BX
+	JGE       rows179
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
+	CMPQ      R9, BX
+	JGE       rows179
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
+	CMPQ      R9, BX
+	JGE       rows179
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
+	CMPQ      R9, BX
+	JGE       rows179
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
+	CMPQ      R9, BX
+	JGE       rows179
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JLT       row170
+	CMPQ      R9, BX
+	JLT       row178
 
-rows171:
-summed160:
-summed172:
+rows179:
+summed168:
+summed180:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special175
+	JNE  special183
 
-final173:
+final181:
+	MOVQ         8(SP), DX
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -32074,41 +33328,41 @@ final173:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around176
-	VMOVDQU      X0, (DX)
-	JMP          stored177
+	JNE          around184
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored185
 
-around176:
-	VMOVNTDQ X0, (DX)
+around184:
+	VMOVNTDQ X0, (CX)(DX*2)
 
-stored177:
-stored174:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result155
-	JMP  over157
+stored185:
+stored182:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result163
+	JMP  over165
 
-many158:
+many166:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany156
-	JMP   few159
+	JEQ   tooMany164
+	JMP   few167
 
-wide163:
-	MOVQ    BX, R9
-	SUBQ    CX, R9
+wide171:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
 	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows179
+	JGE     rows187
 
-row178:
+row186:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -32119,16 +33373,16 @@ row178:
 	VPSLLD       $0x10, Y2, Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
+	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row178
+	JLT          row186
 
-rows179:
-	CMPQ R10, SI
-	JGE  rows181
+rows187:
+	CMPQ R10, BX
+	JGE  rows189
 
-row180:
+row188:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32138,8 +33392,8 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
+	CMPQ         R10, BX
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32149,8 +33403,8 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
+	CMPQ         R10, BX
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32160,8 +33414,8 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
+	CMPQ         R10, BX
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32171,8 +33425,8 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
+	CMPQ         R10, BX
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32182,8 +33436,8 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
+	CMPQ         R10, BX
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32193,8 +33447,8 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
+	CMPQ         R10, BX
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32204,8 +33458,8 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
+	CMPQ         R10, BX
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -32215,67 +33469,76 @@ row180:
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row180
+	CMPQ         R10, BX
+	JLT          row188
 
-rows181:
-	JMP summed160
+rows189:
+	JMP summed168
 
-special175:
+special183:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow182
-	VMOVUPS Y0, (DX)
-	JMP     stored174
+	JEQ     narrow190
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored182
 
-narrow182:
+narrow190:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip183
-	MOVQ         SI, R9
-	SUBQ         BX, R9
-	JEQ          empty184
+	JEQ          skip191
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty192
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty184:
-skip183:
+empty192:
+skip191:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip185
-	MOVQ         columns+72(FP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	VMOVQ        BX, X1
+	JEQ          skip193
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VPMOVZXWD    (DX), Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip185:
-	JMP final173
+skip193:
+	JMP final181
 
-empty161:
+empty169:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed172
+	JNE     summed180
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around186
-	VMOVDQU X0, (DX)
-	JMP     stored187
+	JNE     around194
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored195
 
-around186:
-	VMOVNTDQ X0, (DX)
+around194:
+	VMOVNTDQ X0, (CX)(DX*2)
 
-stored187:
-	JMP stored174
+stored195:
+	JMP stored182
 
-tooMany156:
-	MOVQ DI, results+24(FP)
+tooMany164:
+	MOVQ SI, results+24(FP)
 
-over157:
-done153:
+over165:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile161
+
+done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -32285,138 +33548,861 @@ done153:
 
 // func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
+TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none188
-	SUBQ  CX, DX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none196
+	SUBQ  positions+32(FP), CX
 
-none188:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
+none196:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
 
-tile189:
-	CMPQ R10, $0x00000020
-	JLT  narrower190
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over193
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tile198:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
+	JLE     narrower199
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over202
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result191:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many194
+result200:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many203
 
-few195:
+few204:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty196
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty205
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
 	MOVQ    known+40(FP), BP
 	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows198
+	JGE     rows207
 
-row197:
+row206:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VPMOVZXWD    (R9)(R14*1), Y5
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VPMOVZXWD    (R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VPMOVZXWD    16(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXWD    64(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(R8)(R15*1)
+	VPMOVZXWD    80(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXWD    96(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXWD    112(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row206
+
+rows207:
+	CMPQ R13, SI
+	JGE  rows209
+
+row208:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VPMOVZXWD    (R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXWD    16(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXWD    64(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXWD    80(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXWD    96(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXWD    112(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row208
+
+rows209:
+summed210:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special213
+
+final211:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around214
+	VMOVDQU   Y0, (DX)
+	JMP       stored215
+
+around214:
+	VMOVNTDQ Y0, (DX)
+
+stored215:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around216
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored217
+
+around216:
+	VMOVNTDQ Y0, 32(DX)
+
+stored217:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around218
+	VMOVDQU   Y0, 64(DX)
+	JMP       stored219
+
+around218:
+	VMOVNTDQ Y0, 64(DX)
+
+stored219:
+	MOVQ      8(SP), BX
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around220
+	VMOVDQU   Y0, 96(DX)(BX*2)
+	JMP       stored221
+
+around220:
+	VMOVNTDQ Y0, 96(DX)(BX*2)
+
+stored221:
+stored212:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result200
+	JMP  over202
+
+many203:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany201
+	JMP   few204
+
+special213:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow222
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
+	JMP     stored212
+
+narrow222:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip223
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty224
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty224:
+skip223:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip225
+	VPMOVZXWD (DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VPMOVZXWD 96(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 112(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip225:
+	JMP final211
+
+empty205:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed210
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around226
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	JMP     stored227
+
+around226:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+
+stored227:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around228
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored229
+
+around228:
+	VMOVNTDQ Y0, 96(DX)(BX*2)
+
+stored229:
+	JMP stored212
+
+tooMany201:
+	MOVQ DI, results+24(FP)
+
+over202:
+	SUBQ  $0x00000040, (SP)
+	JLE   done197
+	ADDQ  $0x00000080, R8
+	ADDQ  $+128, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip230
+	ADDQ  $+128, to+72(FP)
+
+skip230:
+	JMP tile198
+
+narrower199:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower232
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over235
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result233:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many236
+
+few237:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty238
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows240
+
+row239:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VPMOVZXWD    (R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VPMOVZXWD    16(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXWD    64(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	PREFETCHT0   95(R9)(R15*1)
+	VPMOVZXWD    80(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row239
+
+rows240:
+	CMPQ R13, SI
+	JGE  rows242
+
+row241:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VPMOVZXWD    (R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXWD    16(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXWD    64(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXWD    80(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row241
+
+rows242:
+summed243:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special246
+
+final244:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around247
+	VMOVDQU   Y0, (DX)
+	JMP       stored248
+
+around247:
+	VMOVNTDQ Y0, (DX)
+
+stored248:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around249
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored250
+
+around249:
+	VMOVNTDQ Y0, 32(DX)
+
+stored250:
+	MOVQ      8(SP), BX
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around251
+	VMOVDQU   Y0, 64(DX)(BX*2)
+	JMP       stored252
+
+around251:
+	VMOVNTDQ Y0, 64(DX)(BX*2)
+
+stored252:
+stored245:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result233
+	JMP  over235
+
+many236:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany234
+	JMP   few237
+
+special246:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow253
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored245
+
+narrow253:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip254
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty255
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty255:
+skip254:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip256
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VPMOVZXWD 64(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 80(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip256:
+	JMP final244
+
+empty238:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed243
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around257
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored258
+
+around257:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored258:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around259
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored260
+
+around259:
+	VMOVNTDQ Y0, 64(DX)(BX*2)
+
+stored260:
+	JMP stored245
+
+tooMany234:
+	MOVQ DI, results+24(FP)
+
+over235:
+	JMP done197
+
+narrower232:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower262
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over265
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result263:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many266
+
+few267:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty268
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows270
+
+row269:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VPMOVZXWD    (R8)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     (R12), Y4, Y6
+	VPCMPEQD     (R11), Y4, Y6
 	VANDPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    16(R9)(R14*1), Y5
+	PREFETCHT0   (R8)(R15*1)
+	VPMOVZXWD    16(R8)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     32(R12), Y4, Y6
+	VPCMPEQD     32(R11), Y4, Y6
 	VANDPS       Y5, Y6, Y6
 	VADDPS       Y6, Y1, Y1
 	VPMOVZXWD    32(R9)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     64(R12), Y4, Y6
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
 	VANDPS       Y5, Y6, Y6
 	VADDPS       Y6, Y2, Y2
 	VPMOVZXWD    48(R9)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     96(R12), Y4, Y4
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
 	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row197
+	JLT          row269
 
-rows198:
-	CMPQ R13, DI
-	JGE  rows200
+rows270:
+	CMPQ R13, SI
+	JGE  rows272
 
-row199:
+row271:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VPMOVZXWD    (R9)(R14*1), Y5
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VPMOVZXWD    (R8)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     (R12), Y4, Y6
+	VPCMPEQD     (R11), Y4, Y6
 	VANDPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y5
+	VPMOVZXWD    16(R8)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     32(R12), Y4, Y6
+	VPCMPEQD     32(R11), Y4, Y6
 	VANDPS       Y5, Y6, Y6
 	VADDPS       Y6, Y1, Y1
 	VPMOVZXWD    32(R9)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     64(R12), Y4, Y6
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
 	VANDPS       Y5, Y6, Y6
 	VADDPS       Y6, Y2, Y2
 	VPMOVZXWD    48(R9)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     96(R12), Y4, Y4
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
 	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row199
+	CMPQ         R13, SI
+	JLT          row271
 
-rows200:
-summed201:
+rows272:
+summed273:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special204
+	JNE  special276
 
-final202:
+final274:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -32434,14 +34420,15 @@ final202:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around205
-	VMOVDQU   Y0, (BX)
-	JMP       stored206
+	JNE       around277
+	VMOVDQU   Y0, (DX)
+	JMP       stored278
 
-around205:
-	VMOVNTDQ Y0, (BX)
+around277:
+	VMOVNTDQ Y0, (DX)
 
-stored206:
+stored278:
+	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -32459,248 +34446,262 @@ stored206:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around207
-	VMOVDQU   Y0, 32(BX)
-	JMP       stored208
+	JNE       around279
+	VMOVDQU   Y0, 32(DX)(BX*2)
+	JMP       stored280
 
-around207:
-	VMOVNTDQ Y0, 32(BX)
+around279:
+	VMOVNTDQ Y0, 32(DX)(BX*2)
 
-stored208:
-stored203:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result191
-	JMP  over193
+stored280:
+stored275:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result263
+	JMP  over265
 
-many194:
+many266:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany192
-	JMP   few195
+	JEQ   tooMany264
+	JMP   few267
 
-special204:
+special276:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow209
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored203
+	JEQ     narrow281
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored275
 
-narrow209:
+narrow281:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip210
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty211
-	SHRQ         $0x03, R11
+	JEQ          skip282
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty283
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R11, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty211:
-skip210:
+empty283:
+skip282:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip212
-	VPMOVZXWD (BX), Y4
+	JEQ       skip284
+	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(BX), Y4
+	VPMOVZXWD 16(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(BX), Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 32(DX)(BX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(BX), Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 48(DX)(BX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip212:
-	JMP final202
+skip284:
+	JMP final274
 
-empty196:
+empty268:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed201
+	JNE     summed273
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around213
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored214
+	JNE     around285
+	VMOVDQU Y0, (DX)
+	JMP     stored286
 
-around213:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
+around285:
+	VMOVNTDQ Y0, (DX)
 
-stored214:
-	JMP stored203
+stored286:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around287
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored288
 
-tooMany192:
-	MOVQ R8, results+24(FP)
+around287:
+	VMOVNTDQ Y0, 32(DX)(BX*2)
 
-over193:
-	ADDQ  $0x00000040, R9
-	ADDQ  $+64, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip215
-	ADDQ  $+64, to+72(FP)
+stored288:
+	JMP stored275
 
-skip215:
-	SUBQ $0x00000020, R10
-	JMP  tile189
+tooMany264:
+	MOVQ DI, results+24(FP)
 
-narrower190:
-	CMPQ R10, $0x00000010
-	JLT  narrower217
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over220
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+over265:
+	JMP done197
 
-result218:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many221
+narrower262:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000010
+	JLT     narrower290
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over293
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-few222:
+result291:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many294
+
+few295:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty223
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows225
+	CMPQ    BX, SI
+	JGE     empty296
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows298
 
-row224:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
+row297:
+	MOVQ         128(R12), R14
 	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
 	VANDPS       Y3, Y4, Y4
 	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    16(R9)(R14*1), Y3
+	PREFETCHT0   31(R9)(R14*1)
+	VPMOVZXWD    16(R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row224
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row297
 
-rows225:
-	CMPQ R13, DI
-	JGE  rows227
+rows298:
+	CMPQ R12, SI
+	JGE  rows300
 
-row226:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
+row299:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
 	VANDPS       Y3, Y4, Y4
 	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPMOVZXWD    16(R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows227
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows300
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
 	VANDPS       Y3, Y4, Y4
 	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPMOVZXWD    16(R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows227
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows300
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
 	VANDPS       Y3, Y4, Y4
 	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPMOVZXWD    16(R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows227
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows300
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
 	VANDPS       Y3, Y4, Y4
 	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPMOVZXWD    16(R9)(R13*1), Y3
 	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row226
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row299
 
-rows227:
-summed228:
+rows300:
+summed301:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special231
+	JNE  special304
 
-final229:
+final302:
+	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -32718,629 +34719,378 @@ final229:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around232
-	VMOVDQU   Y0, (BX)
-	JMP       stored233
+	JNE       around305
+	VMOVDQU   Y0, (DX)(BX*2)
+	JMP       stored306
 
-around232:
-	VMOVNTDQ Y0, (BX)
+around305:
+	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored233:
-stored230:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result218
-	JMP  over220
+stored306:
+stored303:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result291
+	JMP  over293
 
-many221:
+many294:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany219
-	JMP   few222
+	JEQ   tooMany292
+	JMP   few295
 
-special231:
+special304:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow234
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	JMP     stored230
+	JEQ     narrow307
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored303
 
-narrow234:
+narrow307:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip235
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty236
-	SHRQ         $0x03, R11
+	JEQ          skip308
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty309
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R11, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty236:
-skip235:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip237
-	VPMOVZXWD (BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip237:
-	JMP final229
-
-empty223:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed228
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around238
-	VMOVDQU Y0, (BX)
-	JMP     stored239
-
-around238:
-	VMOVNTDQ Y0, (BX)
-
-stored239:
-	JMP stored230
-
-tooMany219:
-	MOVQ R8, results+24(FP)
-
-over220:
-	ADDQ  $0x00000020, R9
-	ADDQ  $+32, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip240
-	ADDQ  $+32, to+72(FP)
-
-skip240:
-	SUBQ $0x00000010, R10
-
-narrower217:
-	CMPQ R10, $0x00000008
-	JLT  narrower242
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over245
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result243:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many246
-
-few247:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
-	JGE     empty248
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows250
-
-row249:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row249
-
-rows250:
-	CMPQ R13, DI
-	JGE  rows252
-
-row251:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row251
-
-rows252:
-summed253:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special256
-
-final254:
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y0, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y1, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around257
-	VMOVDQU      X0, (BX)
-	JMP          stored258
-
-around257:
-	VMOVNTDQ X0, (BX)
-
-stored258:
-stored255:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result243
-	JMP  over245
-
-many246:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany244
-	JMP   few247
-
-special256:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow259
-	VMOVUPS Y0, (BX)
-	JMP     stored255
-
-narrow259:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip260
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty261
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R11, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty261:
-skip260:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip262
-	VPMOVZXWD (BX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y0, Y1, Y0
-
-skip262:
-	JMP final254
-
-empty248:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed253
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around263
-	VMOVDQU X0, (BX)
-	JMP     stored264
-
-around263:
-	VMOVNTDQ X0, (BX)
-
-stored264:
-	JMP stored255
-
-tooMany244:
-	MOVQ R8, results+24(FP)
-
-over245:
-	ADDQ  $0x00000010, R9
-	ADDQ  $+16, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip265
-	ADDQ  $+16, to+72(FP)
-
-skip265:
-	SUBQ $0x00000008, R10
-
-narrower242:
-	TESTQ  R10, R10
-	JLE    done266
-	MOVQ   columns+88(FP), BX
-	NEGQ   BX
-	ANDQ   $0x07, BX
-	ADDQ   BX, R10
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, to+72(FP)
-	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip267
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, to+72(FP)
-
-skip267:
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over270
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result268:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many271
-
-few272:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
-	JGE     empty273
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows275
-
-row274:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row274
-
-rows275:
-	CMPQ R13, DI
-	JGE  rows277
-
-row276:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VPMOVZXWD    (R9)(R14*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row276
-
-rows277:
-summed278:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special281
-
-final279:
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y0, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y1, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around282
-	VMOVDQU      X0, (BX)
-	JMP          stored283
-
-around282:
-	VMOVNTDQ X0, (BX)
-
-stored283:
-stored280:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result268
-	JMP  over270
-
-many271:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany269
-	JMP   few272
-
-special281:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow284
-	VMOVUPS Y0, (BX)
-	JMP     stored280
-
-narrow284:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip285
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty286
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R11, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty286:
-skip285:
+empty309:
+skip308:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip287
-	MOVQ         columns+88(FP), SI
-	NEGQ         SI
-	ANDQ         $0x07, SI
-	VMOVQ        SI, X1
+	JEQ          skip310
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip310:
+	JMP final302
+
+empty296:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed301
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around311
+	VMOVDQU Y0, (DX)(BX*2)
+	JMP     stored312
+
+around311:
+	VMOVNTDQ Y0, (DX)(BX*2)
+
+stored312:
+	JMP stored303
+
+tooMany292:
+	MOVQ DI, results+24(FP)
+
+over293:
+	JMP done197
+
+narrower290:
+	XORQ DX, DX
+
+tile313:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+72(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over317
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result315:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many318
+
+few319:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty320
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows322
+
+row321:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row321
+
+rows322:
+	CMPQ R13, SI
+	JGE  rows324
+
+row323:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row323
+
+rows324:
+summed325:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special328
+
+final326:
+	MOVQ         8(SP), BX
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around329
+	VMOVDQU      X0, (DX)(BX*2)
+	JMP          stored330
+
+around329:
+	VMOVNTDQ X0, (DX)(BX*2)
+
+stored330:
+stored327:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result315
+	JMP  over317
+
+many318:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany316
+	JMP   few319
+
+special328:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow331
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	JMP     stored327
+
+narrow331:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip332
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty333
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty333:
+skip332:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip334
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VPMOVZXWD    (BX), Y1
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip287:
-	JMP final279
+skip334:
+	JMP final326
 
-empty273:
+empty320:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed278
+	JNE     summed325
+	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around288
-	VMOVDQU X0, (BX)
-	JMP     stored289
+	JNE     around335
+	VMOVDQU X0, (DX)(BX*2)
+	JMP     stored336
 
-around288:
-	VMOVNTDQ X0, (BX)
+around335:
+	VMOVNTDQ X0, (DX)(BX*2)
 
-stored289:
-	JMP stored280
+stored336:
+	JMP stored327
 
-tooMany269:
-	MOVQ R8, results+24(FP)
+tooMany316:
+	MOVQ DI, results+24(FP)
 
-over270:
-done266:
+over317:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile313
+
+done197:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -33350,43 +35100,51 @@ done266:
 
 // func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
+TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none290
-	SUBQ  CX, DX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none337
+	SUBQ  positions+32(FP), CX
 
-none290:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
+none337:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
-tile291:
-	CMPQ R10, $0x00000020
-	JLT  narrower292
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over295
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tile339:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower340
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over343
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result293:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty296
+result341:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty344
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -33397,42 +35155,42 @@ result293:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows299
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows347
 
-row298:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row346:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VPMOVZXWD  (R9)(R12*1), Y10
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VPMOVZXWD  16(R9)(R12*1), Y10
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VPMOVZXWD  32(R9)(R12*1), Y10
+	VPMOVZXWD  32(R9)(R11*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	VPMOVZXWD  48(R9)(R12*1), Y10
+	VPMOVZXWD  48(R9)(R11*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
@@ -33440,39 +35198,39 @@ row298:
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row298
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row346
 
-rows299:
-	CMPQ R11, DI
-	JGE  rows301
+rows347:
+	CMPQ R10, SI
+	JGE  rows349
 
-row300:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y10
+row348:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y10
+	VPMOVZXWD 16(R8)(R11*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VPMOVZXWD 32(R9)(R12*1), Y10
+	VPMOVZXWD 32(R9)(R11*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VPMOVZXWD 48(R9)(R12*1), Y10
+	VPMOVZXWD 48(R9)(R11*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
@@ -33480,78 +35238,83 @@ row300:
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row300
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row348
 
-rows301:
+rows349:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y0, (DX)
 	VPSRLD       $0x10, Y2, Y0
 	VPSRLD       $0x10, Y3, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, 32(BX)
-	LEAQ         (DX)(SI*1), SI
+	MOVQ         8(SP), R10
+	VMOVUPS      Y0, 32(DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none302
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none350
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R10)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R10)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 128(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 160(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 192(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none302:
-	JMP stored297
+none350:
+	JMP stored345
 
-empty296:
+empty344:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -33561,93 +35324,107 @@ empty296:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (BX)
+	VMOVUPS   Y0, (DX)
 	VPSRLD    $0x10, Y2, Y0
 	VPSRLD    $0x10, Y3, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(BX)
+	MOVQ      8(SP), BX
+	VMOVUPS   Y0, 32(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none303
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
-	VMOVUPD   Y9, 128(SI)
-	VMOVUPD   Y9, 160(SI)
-	VMOVUPD   Y9, 192(SI)
-	VMOVUPD   Y9, 224(SI)
+	JEQ       none351
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R10
+	SUBQ      start+16(FP), R10
+	SHRQ      $0x03, R10
+	IMULQ     choiceApart+88(FP), R10
+	ADDQ      R10, BX
+	VMOVUPD   Y9, (BX)
+	VMOVUPD   Y9, 32(BX)
+	VMOVUPD   Y9, 64(BX)
+	VMOVUPD   Y9, 96(BX)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 128(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 160(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 192(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 224(BX)(R10*8)
 
-none303:
-stored297:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result293
-	JMP  over295
-	MOVQ R8, results+24(FP)
+none351:
+stored345:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result341
+	JMP  over343
+	MOVQ DI, results+24(FP)
 
-over295:
-	ADDQ $0x00000040, R9
+over343:
+	SUBQ $0x00000020, (SP)
+	JLE  done338
+	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile291
+	JMP  tile339
 
-narrower292:
-	CMPQ R10, $0x00000010
-	JLT  narrower305
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over308
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+narrower340:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower353
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over356
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result306:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty309
+result354:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty357
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows312
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows360
 
-row311:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VPMOVZXWD  (R9)(R12*1), Y2
+row359:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VPMOVZXWD  (R9)(R10*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VPMOVZXWD  16(R9)(R12*1), Y2
+	PREFETCHT0 31(R9)(R11*1)
+	VPMOVZXWD  16(R9)(R10*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
@@ -33655,25 +35432,25 @@ row311:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row311
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row359
 
-rows312:
-	CMPQ R11, DI
-	JGE  rows314
+rows360:
+	CMPQ R8, SI
+	JGE  rows362
 
-row313:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
+row361:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
+	VPMOVZXWD 16(R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -33681,19 +35458,19 @@ row313:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows314
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows362
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
+	VPMOVZXWD 16(R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -33701,19 +35478,19 @@ row313:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows314
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows362
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
+	VPMOVZXWD 16(R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -33721,19 +35498,19 @@ row313:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows314
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows362
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
+	VPMOVZXWD 16(R9)(R10*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -33741,53 +35518,58 @@ row313:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row313
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row361
 
-rows314:
+rows362:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	LEAQ         (DX)(SI*1), SI
+	MOVQ         8(SP), R8
+	VMOVUPS      Y0, (DX)(R8*2)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none315
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none363
+	MOVQ         columns+72(FP), R8
+	SUBQ         (SP), R8
+	SHLQ         $0x03, R8
+	ADDQ         choice+80(FP), R8
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, R8
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none315:
-	JMP stored310
+none363:
+	JMP stored358
 
-empty309:
+empty357:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -33795,73 +35577,81 @@ empty309:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (BX)
+	MOVQ      8(SP), BX
+	VMOVUPS   Y0, (DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none316
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
+	JEQ       none364
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R8
+	SUBQ      start+16(FP), R8
+	SHRQ      $0x03, R8
+	IMULQ     choiceApart+88(FP), R8
+	ADDQ      R8, BX
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, (BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 32(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 64(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 96(BX)(R8*8)
 
-none316:
-stored310:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result306
-	JMP  over308
-	MOVQ R8, results+24(FP)
+none364:
+stored358:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result354
+	JMP  over356
+	MOVQ DI, results+24(FP)
 
-over308:
-	ADDQ $0x00000020, R9
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000010, R10
+over356:
+	JMP done338
 
-narrower305:
-	CMPQ R10, $0x00000008
-	JLT  narrower318
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over321
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+narrower353:
+	XORQ DX, DX
 
-result319:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty322
+tile365:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over369
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result367:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty370
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows325
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows373
 
-row324:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row372:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VPMOVZXWD  (R9)(R12*1), Y1
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R9)(R11*1), Y1
 	VPSLLD     $0x10, Y1, Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
@@ -33869,19 +35659,19 @@ row324:
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row324
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row372
 
-rows325:
-	CMPQ R11, DI
-	JGE  rows327
+rows373:
+	CMPQ R10, SI
+	JGE  rows375
 
-row326:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+row374:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33889,12 +35679,12 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33902,12 +35692,12 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33915,12 +35705,12 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33928,12 +35718,12 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33941,12 +35731,12 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33954,12 +35744,12 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33967,12 +35757,12 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -33980,306 +35770,85 @@ row326:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row326
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row374
 
-rows327:
+rows375:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
-	VMOVUPS      X0, (BX)
-	LEAQ         (DX)(SI*1), SI
+	MOVQ         8(SP), R10
+	VMOVUPS      X0, (DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none328
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none376
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none328:
-	JMP stored323
+none376:
+	JMP stored371
 
-empty322:
+empty370:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
-	VMOVUPS      X0, (BX)
+	MOVQ         8(SP), BX
+	VMOVUPS      X0, (DX)(BX*2)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none329
-	MOVQ         columns+72(FP), SI
-	SUBQ         R10, SI
-	SHLQ         $0x03, SI
-	ADDQ         choice+80(FP), SI
-	MOVQ         R8, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, SI
-	VMOVUPD      Y9, (SI)
-	VMOVUPD      Y9, 32(SI)
+	JEQ          none377
+	MOVQ         columns+72(FP), BX
+	SUBQ         (SP), BX
+	SHLQ         $0x03, BX
+	ADDQ         choice+80(FP), BX
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, BX
+	MOVQ         8(SP), R10
+	VMOVUPD      Y9, (BX)(R10*8)
+	MOVQ         8(SP), R10
+	VMOVUPD      Y9, 32(BX)(R10*8)
 
-none329:
-stored323:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result319
-	JMP  over321
-	MOVQ R8, results+24(FP)
+none377:
+stored371:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result367
+	JMP  over369
+	MOVQ DI, results+24(FP)
 
-over321:
-	ADDQ $0x00000010, R9
-	ADDQ $+16, to+56(FP)
-	SUBQ $0x00000008, R10
+over369:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile365
 
-narrower318:
-	TESTQ  R10, R10
-	JLE    done330
-	MOVQ   columns+72(FP), BX
-	NEGQ   BX
-	ANDQ   $0x07, BX
-	ADDQ   BX, R10
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, to+56(FP)
-	MOVQ   to+56(FP), BX
-	MOVQ   start+16(FP), R8
-	CMPQ   R8, results+24(FP)
-	JGE    over333
-	MOVQ   (R8), SI
-	LEAQ   (CX)(SI*8), SI
-
-result331:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty334
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows337
-
-row336:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VPMOVZXWD  (R9)(R12*1), Y1
-	VPSLLD     $0x10, Y1, Y1
-	VCMPPS     $0x07, Y0, Y0, Y3
-	VCMPPS     $0x16, Y0, Y1, Y2
-	VANDPS     Y3, Y2, Y2
-	VBLENDVPS  Y2, Y1, Y0, Y0
-	VBLENDVPS  Y2, Y8, Y4, Y4
-	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row336
-
-rows337:
-	CMPQ R11, DI
-	JGE  rows339
-
-row338:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row338
-
-rows339:
-	VPSRLD       $0x10, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	VMOVUPS      X0, (BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none340
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-
-none340:
-	JMP stored335
-
-empty334:
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y9
-	VPSRLD       $0x10, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	VMOVUPS      X0, (BX)
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none341
-	MOVQ         columns+72(FP), SI
-	SUBQ         R10, SI
-	SHLQ         $0x03, SI
-	ADDQ         choice+80(FP), SI
-	MOVQ         R8, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, SI
-	VMOVUPD      Y9, (SI)
-	VMOVUPD      Y9, 32(SI)
-
-none341:
-stored335:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result331
-	JMP  over333
-	MOVQ R8, results+24(FP)
-
-over333:
-done330:
+done338:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -34327,9 +35896,10 @@ pair:
 	VPXOR     Y5, Y5, Y5
 	VPXOR     Y6, Y6, Y6
 	VPXOR     Y7, Y7, Y7
+	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none342
+	JEQ       none378
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -34339,10 +35909,9 @@ pair:
 	VMULPS    Y11, Y8, Y8
 	VPERMPS   Y8, Y10, Y8
 	VANDPS    Y9, Y8, Y8
+	XORQ      R8, R8
 
-none342:
-	XORQ R8, R8
-
+none378:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -34404,11 +35973,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole343
+	JGE    whole379
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole343:
+whole379:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -34420,11 +35989,11 @@ whole343:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole344
+	JGE        whole380
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole344:
+whole380:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -34435,11 +36004,11 @@ whole344:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole345
+	JGE       whole381
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole345:
+whole381:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -34450,11 +36019,11 @@ whole345:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole346
+	JGE       whole382
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole346:
+whole382:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -34465,11 +36034,11 @@ whole346:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole347
+	JGE       whole383
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole347:
+whole383:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -34481,11 +36050,11 @@ whole347:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole348
+	JGE        whole384
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole348:
+whole384:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -34496,11 +36065,11 @@ whole348:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole349
+	JGE       whole385
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole349:
+whole385:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -34511,11 +36080,11 @@ whole349:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole350
+	JGE       whole386
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole350:
+whole386:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -34548,39 +36117,2109 @@ end:
 
 // func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $0-96
+TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
+
+few8:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty10
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none11
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide12
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows14
+
+row13:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(DI)(R12*1)
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row13
+
+rows14:
+	CMPQ R10, BX
+	JGE  rows16
+
+row15:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row15
+
+rows16:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows18
+
+row17:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (DI)(R10*1), Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VCVTPH2PS  16(DI)(R10*1), Y8
+	VADDPS     Y8, Y1, Y1
+	VCVTPH2PS  32(DI)(R10*1), Y8
+	VADDPS     Y8, Y2, Y2
+	VCVTPH2PS  48(DI)(R10*1), Y8
+	VADDPS     Y8, Y3, Y3
+	VCVTPH2PS  64(DI)(R10*1), Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(DI)(R11*1)
+	VCVTPH2PS  80(DI)(R10*1), Y8
+	VADDPS     Y8, Y5, Y5
+	VCVTPH2PS  96(R8)(R10*1), Y8
+	VADDPS     Y8, Y6, Y6
+	VCVTPH2PS  112(R8)(R10*1), Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row17
+
+rows18:
+	CMPQ R9, BX
+	JGE  rows20
+
+row19:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (DI)(R10*1), Y8
+	VADDPS    Y8, Y0, Y0
+	VCVTPH2PS 16(DI)(R10*1), Y8
+	VADDPS    Y8, Y1, Y1
+	VCVTPH2PS 32(DI)(R10*1), Y8
+	VADDPS    Y8, Y2, Y2
+	VCVTPH2PS 48(DI)(R10*1), Y8
+	VADDPS    Y8, Y3, Y3
+	VCVTPH2PS 64(DI)(R10*1), Y8
+	VADDPS    Y8, Y4, Y4
+	VCVTPH2PS 80(DI)(R10*1), Y8
+	VADDPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R8)(R10*1), Y8
+	VADDPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R8)(R10*1), Y8
+	VADDPS    Y8, Y7, Y7
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row19
+
+rows20:
+summed9:
+summed21:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special24
+
+final22:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around25
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored26:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around27
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored28:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around29
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored30:
+	MOVQ      8(SP), DX
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ X0, 96(CX)(DX*2)
+	VMOVNTDQ X1, 112(CX)(DX*2)
+
+stored32:
+stored23:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany5
+	JMP   few8
+
+wide12:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows34
+
+row33:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(DI)(R12*1)
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row33
+
+rows34:
+	CMPQ R10, BX
+	JGE  rows36
+
+row35:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row35
+
+rows36:
+	JMP summed9
+
+special24:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow37
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored23
+
+narrow37:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip38
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty39
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty39:
+skip38:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip40
+	VCVTPH2PS (CX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(CX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(CX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(CX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(CX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(CX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip40:
+	JMP final22
+
+empty10:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed21
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around41
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored42:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around43
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored44
+
+around43:
+	VMOVNTDQ Y0, 96(CX)(DX*2)
+
+stored44:
+	JMP stored23
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ  $0x00000040, (SP)
+	JLE   done1
+	ADDQ  $0x00000080, DI
+	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip45
+	ADDQ  $+128, to+56(FP)
+
+skip45:
+	JMP tile2
+
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower47
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over50
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result48:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many51
+
+few52:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty54
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none55
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide56
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows58
+
+row57:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   95(R8)(R12*1)
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row57
+
+rows58:
+	CMPQ R10, BX
+	JGE  rows60
+
+row59:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row59
+
+rows60:
+	JMP summed53
+
+none55:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows62
+
+row61:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (DI)(R10*1), Y6
+	VADDPS     Y6, Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VCVTPH2PS  16(DI)(R10*1), Y6
+	VADDPS     Y6, Y1, Y1
+	VCVTPH2PS  32(DI)(R10*1), Y6
+	VADDPS     Y6, Y2, Y2
+	VCVTPH2PS  48(DI)(R10*1), Y6
+	VADDPS     Y6, Y3, Y3
+	VCVTPH2PS  64(R8)(R10*1), Y6
+	VADDPS     Y6, Y4, Y4
+	PREFETCHT0 95(R8)(R11*1)
+	VCVTPH2PS  80(R8)(R10*1), Y6
+	VADDPS     Y6, Y5, Y5
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row61
+
+rows62:
+	CMPQ R9, BX
+	JGE  rows64
+
+row63:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (DI)(R10*1), Y6
+	VADDPS    Y6, Y0, Y0
+	VCVTPH2PS 16(DI)(R10*1), Y6
+	VADDPS    Y6, Y1, Y1
+	VCVTPH2PS 32(DI)(R10*1), Y6
+	VADDPS    Y6, Y2, Y2
+	VCVTPH2PS 48(DI)(R10*1), Y6
+	VADDPS    Y6, Y3, Y3
+	VCVTPH2PS 64(R8)(R10*1), Y6
+	VADDPS    Y6, Y4, Y4
+	VCVTPH2PS 80(R8)(R10*1), Y6
+	VADDPS    Y6, Y5, Y5
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row63
+
+rows64:
+summed53:
+summed65:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special68
+
+final66:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around69
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored70
+
+around69:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored70:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around71
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored72
+
+around71:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored72:
+	MOVQ      8(SP), DX
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around73
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ X0, 64(CX)(DX*2)
+	VMOVNTDQ X1, 80(CX)(DX*2)
+
+stored74:
+stored67:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result48
+	JMP  over50
+
+many51:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany49
+	JMP   few52
+
+wide56:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows76
+
+row75:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   95(R8)(R12*1)
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row75
+
+rows76:
+	CMPQ R10, BX
+	JGE  rows78
+
+row77:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row77
+
+rows78:
+	JMP summed53
+
+special68:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow79
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored67
+
+narrow79:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip80
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty81
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty81:
+skip80:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip82
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip82:
+	JMP final66
+
+empty54:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed65
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around83
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored84
+
+around83:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored84:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around85
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored86
+
+around85:
+	VMOVNTDQ Y0, 64(CX)(DX*2)
+
+stored86:
+	JMP stored67
+
+tooMany49:
+	MOVQ SI, results+24(FP)
+
+over50:
+	JMP done1
+
+narrower47:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower88
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over91
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result89:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many92
+
+few93:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty95
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none96
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide97
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows99
+
+row98:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row98
+
+rows99:
+	CMPQ R10, BX
+	JGE  rows101
+
+row100:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row100
+
+rows101:
+	JMP summed94
+
+none96:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows103
+
+row102:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (DI)(R10*1), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VCVTPH2PS  16(DI)(R10*1), Y4
+	VADDPS     Y4, Y1, Y1
+	VCVTPH2PS  32(R8)(R10*1), Y4
+	VADDPS     Y4, Y2, Y2
+	VCVTPH2PS  48(R8)(R10*1), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row102
+
+rows103:
+	CMPQ R9, BX
+	JGE  rows105
+
+row104:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (DI)(R10*1), Y4
+	VADDPS    Y4, Y0, Y0
+	VCVTPH2PS 16(DI)(R10*1), Y4
+	VADDPS    Y4, Y1, Y1
+	VCVTPH2PS 32(R8)(R10*1), Y4
+	VADDPS    Y4, Y2, Y2
+	VCVTPH2PS 48(R8)(R10*1), Y4
+	VADDPS    Y4, Y3, Y3
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row104
+
+rows105:
+summed94:
+summed106:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special109
+
+final107:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around110
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored111
+
+around110:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored111:
+	MOVQ      8(SP), DX
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around112
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ X0, 32(CX)(DX*2)
+	VMOVNTDQ X1, 48(CX)(DX*2)
+
+stored113:
+stored108:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result89
+	JMP  over91
+
+many92:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany90
+	JMP   few93
+
+wide97:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows115
+
+row114:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row114
+
+rows115:
+	CMPQ R10, BX
+	JGE  rows117
+
+row116:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row116
+
+rows117:
+	JMP summed94
+
+special109:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow118
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored108
+
+narrow118:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip119
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty120
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty120:
+skip119:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip121
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip121:
+	JMP final107
+
+empty95:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed106
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around122
+	VMOVDQU Y0, (CX)
+	JMP     stored123
+
+around122:
+	VMOVNTDQ Y0, (CX)
+
+stored123:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around124
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored125
+
+around124:
+	VMOVNTDQ Y0, 32(CX)(DX*2)
+
+stored125:
+	JMP stored108
+
+tooMany90:
+	MOVQ SI, results+24(FP)
+
+over91:
+	JMP done1
+
+narrower88:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower127
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over130
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result128:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many131
+
+few132:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty134
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none135
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide136
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows138
+
+row137:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row137
+
+rows138:
+	CMPQ R9, BX
+	JGE  rows140
+
+row139:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows140
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows140
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows140
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row139
+
+rows140:
+	JMP summed133
+
+none135:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows142
+
+row141:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VCVTPH2PS  (R8)(R9*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 31(R8)(R10*1)
+	VCVTPH2PS  16(R8)(R9*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row141
+
+rows142:
+	CMPQ DI, BX
+	JGE  rows144
+
+row143:
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JGE       rows144
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JGE       rows144
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JGE       rows144
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JLT       row143
+
+rows144:
+summed133:
+summed145:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special148
+
+final146:
+	MOVQ      8(SP), DX
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around149
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored150
+
+around149:
+	VMOVNTDQ X0, (CX)(DX*2)
+	VMOVNTDQ X1, 16(CX)(DX*2)
+
+stored150:
+stored147:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result128
+	JMP  over130
+
+many131:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany129
+	JMP   few132
+
+wide136:
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows152
+
+row151:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row151
+
+rows152:
+	CMPQ R9, BX
+	JGE  rows154
+
+row153:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows154
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows154
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows154
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row153
+
+rows154:
+	JMP summed133
+
+special148:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow155
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored147
+
+narrow155:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip156
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty157
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty157:
+skip156:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip158
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip158:
+	JMP final146
+
+empty134:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed145
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around159
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored160
+
+around159:
+	VMOVNTDQ Y0, (CX)(DX*2)
+
+stored160:
+	JMP stored147
+
+tooMany129:
+	MOVQ SI, results+24(FP)
+
+over130:
+	JMP done1
+
+narrower127:
+	XORQ CX, CX
+
+tile161:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*2), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over165
+	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
+
+result163:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many166
+
+few167:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty169
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none170
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide171
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows173
+
+row172:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row172
+
+rows173:
+	CMPQ R10, BX
+	JGE  rows175
+
+row174:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows175
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows175
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows175
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows175
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows175
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows175
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows175
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row174
+
+rows175:
+	JMP summed168
+
+none170:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows177
+
+row176:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (R8)(R10*1), Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row176
+
+rows177:
+	CMPQ R9, BX
+	JGE  rows179
+
+row178:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows179
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows179
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows179
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows179
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows179
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows179
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows179
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row178
+
+rows179:
+summed168:
+summed180:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special183
+
+final181:
+	MOVQ      8(SP), DX
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around184
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored185
+
+around184:
+	VMOVNTDQ X0, (CX)(DX*2)
+
+stored185:
+stored182:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result163
+	JMP  over165
+
+many166:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany164
+	JMP   few167
+
+wide171:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows187
+
+row186:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row186
+
+rows187:
+	CMPQ R10, BX
+	JGE  rows189
+
+row188:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows189
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows189
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows189
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows189
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows189
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows189
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows189
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row188
+
+rows189:
+	JMP summed168
+
+special183:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow190
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored182
+
+narrow190:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip191
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty192
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty192:
+skip191:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip193
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip193:
+	JMP final181
+
+empty169:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed180
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around194
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored195
+
+around194:
+	VMOVNTDQ X0, (CX)(DX*2)
+
+stored195:
+	JMP stored182
+
+tooMany164:
+	MOVQ SI, results+24(FP)
+
+over165:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile161
+
+done1:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
+	VZEROUPPER
+	RET
+
+// func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none196
+	SUBQ  positions+32(FP), CX
+
+none196:
 	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
 
-tile1:
-	CMPQ R9, $0x00000040
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile198:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
+	JLE     narrower199
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over202
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result3:
+result200:
 	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many203
 
-few7:
+few204:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34590,346 +38229,207 @@ few7:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide11
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows13
+	JGE     empty205
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows207
 
-row12:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X8
-	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
+row206:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VCVTPH2PS    (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VCVTPH2PS    16(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VCVTPH2PS    64(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(R8)(R15*1)
+	VCVTPH2PS    80(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VCVTPH2PS    96(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VCVTPH2PS    112(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row12
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row206
 
-rows13:
-	CMPQ R11, SI
-	JGE  rows15
+rows207:
+	CMPQ R13, SI
+	JGE  rows209
 
-row14:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X8
-	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
+row208:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VCVTPH2PS    (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VCVTPH2PS    16(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VCVTPH2PS    64(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VCVTPH2PS    80(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VCVTPH2PS    96(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VCVTPH2PS    112(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row14
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row208
 
-rows15:
-	JMP summed8
+rows209:
+summed210:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special213
 
-none10:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows17
-
-row16:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y8
-	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y8
-	VADDPS     Y8, Y1, Y1
-	VCVTPH2PS  32(R8)(R11*1), Y8
-	VADDPS     Y8, Y2, Y2
-	VCVTPH2PS  48(R8)(R11*1), Y8
-	VADDPS     Y8, Y3, Y3
-	VCVTPH2PS  64(R8)(R11*1), Y8
-	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 64(R8)(R12*1)
-	VCVTPH2PS  80(R8)(R11*1), Y8
-	VADDPS     Y8, Y5, Y5
-	VCVTPH2PS  96(R8)(R11*1), Y8
-	VADDPS     Y8, Y6, Y6
-	VCVTPH2PS  112(R8)(R11*1), Y8
-	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y8
-	VADDPS    Y8, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y8
-	VADDPS    Y8, Y1, Y1
-	VCVTPH2PS 32(R8)(R11*1), Y8
-	VADDPS    Y8, Y2, Y2
-	VCVTPH2PS 48(R8)(R11*1), Y8
-	VADDPS    Y8, Y3, Y3
-	VCVTPH2PS 64(R8)(R11*1), Y8
-	VADDPS    Y8, Y4, Y4
-	VCVTPH2PS 80(R8)(R11*1), Y8
-	VADDPS    Y8, Y5, Y5
-	VCVTPH2PS 96(R8)(R11*1), Y8
-	VADDPS    Y8, Y6, Y6
-	VCVTPH2PS 112(R8)(R11*1), Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row18
-
-rows19:
-summed8:
-summed20:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special23
-
-final21:
+final211:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around214
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored25
+	JMP       stored215
 
-around24:
+around214:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored25:
+stored215:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around216
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored27
+	JMP       stored217
 
-around26:
+around216:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored27:
+stored217:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around218
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored29
+	JMP       stored219
 
-around28:
+around218:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored29:
+stored219:
+	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU   X0, 96(DX)
-	VMOVDQU   X1, 112(DX)
-	JMP       stored31
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around220
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
+	JMP       stored221
 
-around30:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
+around220:
+	VMOVNTDQ X0, 96(DX)(BX*2)
+	VMOVNTDQ X1, 112(DX)(BX*2)
 
-stored31:
-stored22:
+stored221:
+stored212:
 	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
+	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result200
+	JMP  over202
 
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+many203:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany201
+	JMP   few204
 
-wide11:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows33
-
-row32:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row32
-
-rows33:
-	CMPQ R11, SI
-	JGE  rows35
-
-row34:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row34
-
-rows35:
-	JMP summed8
-
-special23:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow36
+special213:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow222
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
 	VMOVUPS Y4, 128(DX)
 	VMOVUPS Y5, 160(DX)
-	VMOVUPS Y6, 192(DX)
-	VMOVUPS Y7, 224(DX)
-	JMP     stored22
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
+	JMP     stored212
 
-narrow36:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip37
+narrow222:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip223
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty38
+	JEQ          empty224
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -34943,10 +38443,10 @@ narrow36:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty38:
-skip37:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip39
+empty224:
+skip223:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip225
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -34959,315 +38459,498 @@ skip37:
 	VADDPS    Y4, Y8, Y4
 	VCVTPH2PS 80(DX), Y8
 	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(DX), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
 	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(DX), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip39:
-	JMP final21
+skip225:
+	JMP final211
 
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed20
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around40
+empty205:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed210
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around226
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored41
+	JMP     stored227
 
-around40:
+around226:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
 
-stored41:
-	JMP stored22
+stored227:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around228
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored229
 
-tooMany4:
+around228:
+	VMOVNTDQ Y0, 96(DX)(BX*2)
+
+stored229:
+	JMP stored212
+
+tooMany201:
 	MOVQ DI, results+24(FP)
 
-over5:
+over202:
+	SUBQ  $0x00000040, (SP)
+	JLE   done197
 	ADDQ  $0x00000080, R8
-	ADDQ  $+128, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip42
-	ADDQ  $+128, to+56(FP)
+	ADDQ  $+128, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip230
+	ADDQ  $+128, to+72(FP)
 
-skip42:
-	SUBQ $0x00000040, R9
-	JMP  tile1
+skip230:
+	JMP tile198
 
-narrower2:
-	CMPQ R9, $0x00000020
-	JLT  narrower44
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over47
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+narrower199:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower232
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over235
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result45:
+result233:
 	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many48
+	JGT  many236
 
-few49:
+few237:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty238
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows240
+
+row239:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VCVTPH2PS    (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VCVTPH2PS    16(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VCVTPH2PS    64(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	PREFETCHT0   95(R9)(R15*1)
+	VCVTPH2PS    80(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row239
+
+rows240:
+	CMPQ R13, SI
+	JGE  rows242
+
+row241:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VCVTPH2PS    (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VCVTPH2PS    16(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VCVTPH2PS    64(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VCVTPH2PS    80(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row241
+
+rows242:
+summed243:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special246
+
+final244:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around247
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored248
+
+around247:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored248:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around249
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored250
+
+around249:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored250:
+	MOVQ      8(SP), BX
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around251
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
+	JMP       stored252
+
+around251:
+	VMOVNTDQ X0, 64(DX)(BX*2)
+	VMOVNTDQ X1, 80(DX)(BX*2)
+
+stored252:
+stored245:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result233
+	JMP  over235
+
+many236:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany234
+	JMP   few237
+
+special246:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow253
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored245
+
+narrow253:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip254
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty255
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty255:
+skip254:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip256
+	VCVTPH2PS (DX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(DX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(DX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(DX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip256:
+	JMP final244
+
+empty238:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed243
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around257
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored258
+
+around257:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored258:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around259
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored260
+
+around259:
+	VMOVNTDQ Y0, 64(DX)(BX*2)
+
+stored260:
+	JMP stored245
+
+tooMany234:
+	MOVQ DI, results+24(FP)
+
+over235:
+	JMP done197
+
+narrower232:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower262
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over265
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result263:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many266
+
+few267:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty51
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none52
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide53
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows55
+	JGE     empty268
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows270
 
-row54:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X4
-	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
+row269:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VCVTPH2PS    (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VCVTPH2PS    16(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    32(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    48(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row54
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row269
 
-rows55:
-	CMPQ R11, SI
-	JGE  rows57
+rows270:
+	CMPQ R13, SI
+	JGE  rows272
 
-row56:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X4
-	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
+row271:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VCVTPH2PS    (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VCVTPH2PS    16(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    32(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    48(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row56
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row271
 
-rows57:
-	JMP summed50
+rows272:
+summed273:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special276
 
-none52:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows59
-
-row58:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y4
-	VADDPS     Y4, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y4
-	VADDPS     Y4, Y1, Y1
-	VCVTPH2PS  32(R8)(R11*1), Y4
-	VADDPS     Y4, Y2, Y2
-	VCVTPH2PS  48(R8)(R11*1), Y4
-	VADDPS     Y4, Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row58
-
-rows59:
-	CMPQ R10, SI
-	JGE  rows61
-
-row60:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y4
-	VADDPS    Y4, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y4
-	VADDPS    Y4, Y1, Y1
-	VCVTPH2PS 32(R8)(R11*1), Y4
-	VADDPS    Y4, Y2, Y2
-	VCVTPH2PS 48(R8)(R11*1), Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row60
-
-rows61:
-summed50:
-summed62:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special65
-
-final63:
+final274:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around66
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around277
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored67
+	JMP       stored278
 
-around66:
+around277:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored67:
+stored278:
+	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
-	JMP       stored69
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around279
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
+	JMP       stored280
 
-around68:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+around279:
+	VMOVNTDQ X0, 32(DX)(BX*2)
+	VMOVNTDQ X1, 48(DX)(BX*2)
 
-stored69:
-stored64:
+stored280:
+stored275:
 	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
+	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result45
-	JMP  over47
+	JLT  result263
+	JMP  over265
 
-many48:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany46
-	JMP   few49
+many266:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany264
+	JMP   few267
 
-wide53:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows71
-
-row70:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row70
-
-rows71:
-	CMPQ R11, SI
-	JGE  rows73
-
-row72:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row72
-
-rows73:
-	JMP summed50
-
-special65:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow74
+special276:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow281
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored64
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored275
 
-narrow74:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip75
+narrow281:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip282
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty76
+	JEQ          empty283
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -35277,2277 +38960,558 @@ narrow74:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty76:
-skip75:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip77
+empty283:
+skip282:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip284
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
 	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(DX), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
 	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(DX), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip77:
-	JMP final63
+skip284:
+	JMP final274
 
-empty51:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed62
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around78
+empty268:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed273
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around285
 	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored79
+	JMP     stored286
 
-around78:
+around285:
 	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
 
-stored79:
-	JMP stored64
+stored286:
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around287
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored288
 
-tooMany46:
+around287:
+	VMOVNTDQ Y0, 32(DX)(BX*2)
+
+stored288:
+	JMP stored275
+
+tooMany264:
 	MOVQ DI, results+24(FP)
 
-over47:
-	ADDQ  $0x00000040, R8
-	ADDQ  $+64, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip80
-	ADDQ  $+64, to+56(FP)
+over265:
+	JMP done197
 
-skip80:
-	SUBQ $0x00000020, R9
+narrower262:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000010
+	JLT     narrower290
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over293
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-narrower44:
-	CMPQ R9, $0x00000010
-	JLT  narrower82
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over85
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result83:
+result291:
 	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many86
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many294
 
-few87:
+few295:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty89
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none90
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide91
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows93
+	JGE     empty296
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows298
 
-row92:
-	MOVQ         128(R11), R13
+row297:
+	MOVQ         128(R12), R14
+	IMULQ        AX, R14
+	MOVQ         (R12), R13
 	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   31(R9)(R14*1)
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row92
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row297
 
-rows93:
-	CMPQ R11, SI
-	JGE  rows95
+rows298:
+	CMPQ R12, SI
+	JGE  rows300
 
-row94:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
+row299:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows300
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows300
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows300
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row94
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row299
 
-rows95:
-	JMP summed88
+rows300:
+summed301:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special304
 
-none90:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows97
-
-row96:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y2
-	VADDPS     Y2, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y2
-	VADDPS     Y2, Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row96
-
-rows97:
-	CMPQ R10, SI
-	JGE  rows99
-
-row98:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row98
-
-rows99:
-summed88:
-summed100:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special103
-
-final101:
+final302:
+	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored105
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around305
+	VMOVDQU   X0, (DX)(BX*2)
+	VMOVDQU   X1, 16(DX)(BX*2)
+	JMP       stored306
 
-around104:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+around305:
+	VMOVNTDQ X0, (DX)(BX*2)
+	VMOVNTDQ X1, 16(DX)(BX*2)
 
-stored105:
-stored102:
+stored306:
+stored303:
 	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
+	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
+	JLT  result291
+	JMP  over293
 
-many86:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany84
-	JMP   few87
+many294:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany292
+	JMP   few295
 
-wide91:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows107
+special304:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow307
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored303
 
-row106:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row106
-
-rows107:
-	CMPQ R11, SI
-	JGE  rows109
-
-row108:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row108
-
-rows109:
-	JMP summed88
-
-special103:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow110
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored102
-
-narrow110:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip111
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty112
-	SHRQ         $0x03, R10
+narrow307:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip308
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty309
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty112:
-skip111:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip113
-	VCVTPH2PS (DX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(DX), Y2
-	VADDPS    Y1, Y2, Y1
+empty309:
+skip308:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip310
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VCVTPH2PS    16(DX)(BX*2), Y2
+	VADDPS       Y1, Y2, Y1
 
-skip113:
-	JMP final101
+skip310:
+	JMP final302
 
-empty89:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed100
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around114
-	VMOVDQU Y0, (DX)
-	JMP     stored115
+empty296:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed301
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around311
+	VMOVDQU Y0, (DX)(BX*2)
+	JMP     stored312
 
-around114:
-	VMOVNTDQ Y0, (DX)
+around311:
+	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored115:
-	JMP stored102
+stored312:
+	JMP stored303
 
-tooMany84:
+tooMany292:
 	MOVQ DI, results+24(FP)
 
-over85:
-	ADDQ  $0x00000020, R8
-	ADDQ  $+32, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip116
-	ADDQ  $+32, to+56(FP)
+over293:
+	JMP done197
 
-skip116:
-	SUBQ $0x00000010, R9
+narrower290:
+	XORQ DX, DX
 
-narrower82:
-	CMPQ R9, $0x00000008
-	JLT  narrower118
-	MOVQ to+56(FP), DX
+tile313:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over121
+	JGE  over317
 	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
 
-result119:
+result315:
 	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many122
+	JGT  many318
 
-few123:
+few319:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty125
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none126
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide127
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows129
+	JGE     empty320
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows322
 
-row128:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+row321:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row128
+	PREFETCHT0   15(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row321
 
-rows129:
-	CMPQ R11, SI
-	JGE  rows131
+rows322:
+	CMPQ R13, SI
+	JGE  rows324
 
-row130:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+row323:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows131
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows324
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row130
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row323
 
-rows131:
-	JMP summed124
+rows324:
+summed325:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special328
 
-none126:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows133
-
-row132:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row132
-
-rows133:
-	CMPQ R10, SI
-	JGE  rows135
-
-row134:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows135
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row134
-
-rows135:
-summed124:
-summed136:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special139
-
-final137:
+final326:
+	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
-	VMOVDQU   X0, (DX)
-	JMP       stored141
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around329
+	VMOVDQU   X0, (DX)(BX*2)
+	JMP       stored330
 
-around140:
-	VMOVNTDQ X0, (DX)
+around329:
+	VMOVNTDQ X0, (DX)(BX*2)
 
-stored141:
-stored138:
+stored330:
+stored327:
 	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
+	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result119
-	JMP  over121
+	JLT  result315
+	JMP  over317
 
-many122:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany120
-	JMP   few123
+many318:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany316
+	JMP   few319
 
-wide127:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows143
+special328:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow331
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	JMP     stored327
 
-row142:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row142
-
-rows143:
-	CMPQ R11, SI
-	JGE  rows145
-
-row144:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows145
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row144
-
-rows145:
-	JMP summed124
-
-special139:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow146
-	VMOVUPS Y0, (DX)
-	JMP     stored138
-
-narrow146:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip147
+narrow331:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip332
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty148
+	JEQ          empty333
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty148:
-skip147:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip149
-	VCVTPH2PS (DX), Y1
-	VADDPS    Y0, Y1, Y0
-
-skip149:
-	JMP final137
-
-empty125:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed136
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around150
-	VMOVDQU X0, (DX)
-	JMP     stored151
-
-around150:
-	VMOVNTDQ X0, (DX)
-
-stored151:
-	JMP stored138
-
-tooMany120:
-	MOVQ DI, results+24(FP)
-
-over121:
-	ADDQ  $0x00000010, R8
-	ADDQ  $+16, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip152
-	ADDQ  $+16, to+56(FP)
-
-skip152:
-	SUBQ $0x00000008, R9
-
-narrower118:
-	TESTQ  R9, R9
-	JLE    done153
-	MOVQ   columns+72(FP), DX
-	NEGQ   DX
-	ANDQ   $0x07, DX
-	ADDQ   DX, R9
-	IMUL3Q $-2, DX, BX
-	ADDQ   BX, R8
-	IMUL3Q $-2, DX, BX
-	ADDQ   BX, to+56(FP)
-	TESTQ  $0x00000008, mode+80(FP)
-	JEQ    skip154
-	IMUL3Q $-2, DX, BX
-	ADDQ   BX, to+56(FP)
-
-skip154:
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over157
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result155:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R9
-	SUBQ BX, R9
-	CMPQ R9, $0x00000800
-	JGT  many158
-
-few159:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty161
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none162
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide163
-	MOVQ    BX, R9
-	SUBQ    CX, R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows165
-
-row164:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row164
-
-rows165:
-	CMPQ R10, SI
-	JGE  rows167
-
-row166:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row166
-
-rows167:
-	JMP summed160
-
-none162:
-	MOVQ    BX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R9, R12
-	JGE     rows169
-
-row168:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (R8)(R10*1), Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 (R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row168
-
-rows169:
-	CMPQ R9, SI
-	JGE  rows171
-
-row170:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JGE       rows171
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JLT       row170
-
-rows171:
-summed160:
-summed172:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special175
-
-final173:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around176
-	VMOVDQU   X0, (DX)
-	JMP       stored177
-
-around176:
-	VMOVNTDQ X0, (DX)
-
-stored177:
-stored174:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result155
-	JMP  over157
-
-many158:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany156
-	JMP   few159
-
-wide163:
-	MOVQ    BX, R9
-	SUBQ    CX, R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows179
-
-row178:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row178
-
-rows179:
-	CMPQ R10, SI
-	JGE  rows181
-
-row180:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows181
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row180
-
-rows181:
-	JMP summed160
-
-special175:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow182
-	VMOVUPS Y0, (DX)
-	JMP     stored174
-
-narrow182:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip183
-	MOVQ         SI, R9
-	SUBQ         BX, R9
-	JEQ          empty184
-	SHRQ         $0x03, R9
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty184:
-skip183:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip185
-	MOVQ         columns+72(FP), BX
+empty333:
+skip332:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip334
+	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VCVTPH2PS    (DX), Y1
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip185:
-	JMP final173
+skip334:
+	JMP final326
 
-empty161:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed172
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around186
-	VMOVDQU X0, (DX)
-	JMP     stored187
+empty320:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed325
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around335
+	VMOVDQU X0, (DX)(BX*2)
+	JMP     stored336
 
-around186:
-	VMOVNTDQ X0, (DX)
+around335:
+	VMOVNTDQ X0, (DX)(BX*2)
 
-stored187:
-	JMP stored174
+stored336:
+	JMP stored327
 
-tooMany156:
+tooMany316:
 	MOVQ DI, results+24(FP)
 
-over157:
-done153:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+88(FP)
-	VZEROUPPER
-	RET
-
-// func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none188
-	SUBQ  CX, DX
-
-none188:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
-
-tile189:
-	CMPQ R10, $0x00000020
-	JLT  narrower190
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over193
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result191:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many194
-
-few195:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty196
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows198
-
-row197:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VCVTPH2PS    (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    16(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row197
-
-rows198:
-	CMPQ R13, DI
-	JGE  rows200
-
-row199:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VCVTPH2PS    (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row199
-
-rows200:
-summed201:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special204
-
-final202:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around205
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored206
-
-around205:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored206:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around207
-	VMOVDQU   X0, 32(BX)
-	VMOVDQU   X1, 48(BX)
-	JMP       stored208
-
-around207:
-	VMOVNTDQ X0, 32(BX)
-	VMOVNTDQ X1, 48(BX)
-
-stored208:
-stored203:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result191
-	JMP  over193
-
-many194:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany192
-	JMP   few195
-
-special204:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow209
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored203
-
-narrow209:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip210
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty211
-	SHRQ         $0x03, R11
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R11, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty211:
-skip210:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip212
-	VCVTPH2PS (BX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(BX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(BX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(BX), Y4
-	VADDPS    Y3, Y4, Y3
-
-skip212:
-	JMP final202
-
-empty196:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed201
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around213
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored214
-
-around213:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored214:
-	JMP stored203
-
-tooMany192:
-	MOVQ R8, results+24(FP)
-
-over193:
-	ADDQ  $0x00000040, R9
-	ADDQ  $+64, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip215
-	ADDQ  $+64, to+72(FP)
-
-skip215:
-	SUBQ $0x00000020, R10
-	JMP  tile189
-
-narrower190:
-	CMPQ R10, $0x00000010
-	JLT  narrower217
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over220
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result218:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many221
-
-few222:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty223
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows225
-
-row224:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row224
-
-rows225:
-	CMPQ R13, DI
-	JGE  rows227
-
-row226:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows227
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows227
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows227
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row226
-
-rows227:
-summed228:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special231
-
-final229:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around232
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored233
-
-around232:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored233:
-stored230:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result218
-	JMP  over220
-
-many221:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany219
-	JMP   few222
-
-special231:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow234
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	JMP     stored230
-
-narrow234:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip235
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty236
-	SHRQ         $0x03, R11
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R11, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty236:
-skip235:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip237
-	VCVTPH2PS (BX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(BX), Y2
-	VADDPS    Y1, Y2, Y1
-
-skip237:
-	JMP final229
-
-empty223:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed228
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around238
-	VMOVDQU Y0, (BX)
-	JMP     stored239
-
-around238:
-	VMOVNTDQ Y0, (BX)
-
-stored239:
-	JMP stored230
-
-tooMany219:
-	MOVQ R8, results+24(FP)
-
-over220:
-	ADDQ  $0x00000020, R9
-	ADDQ  $+32, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip240
-	ADDQ  $+32, to+72(FP)
-
-skip240:
-	SUBQ $0x00000010, R10
-
-narrower217:
-	CMPQ R10, $0x00000008
-	JLT  narrower242
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over245
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result243:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many246
-
-few247:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
-	JGE     empty248
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows250
-
-row249:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row249
-
-rows250:
-	CMPQ R13, DI
-	JGE  rows252
-
-row251:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows252
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row251
-
-rows252:
-summed253:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special256
-
-final254:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around257
-	VMOVDQU   X0, (BX)
-	JMP       stored258
-
-around257:
-	VMOVNTDQ X0, (BX)
-
-stored258:
-stored255:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result243
-	JMP  over245
-
-many246:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany244
-	JMP   few247
-
-special256:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow259
-	VMOVUPS Y0, (BX)
-	JMP     stored255
-
-narrow259:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip260
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty261
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R11, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty261:
-skip260:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip262
-	VCVTPH2PS (BX), Y1
-	VADDPS    Y0, Y1, Y0
-
-skip262:
-	JMP final254
-
-empty248:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed253
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around263
-	VMOVDQU X0, (BX)
-	JMP     stored264
-
-around263:
-	VMOVNTDQ X0, (BX)
-
-stored264:
-	JMP stored255
-
-tooMany244:
-	MOVQ R8, results+24(FP)
-
-over245:
-	ADDQ  $0x00000010, R9
-	ADDQ  $+16, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip265
-	ADDQ  $+16, to+72(FP)
-
-skip265:
-	SUBQ $0x00000008, R10
-
-narrower242:
-	TESTQ  R10, R10
-	JLE    done266
-	MOVQ   columns+88(FP), BX
-	NEGQ   BX
-	ANDQ   $0x07, BX
-	ADDQ   BX, R10
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, to+72(FP)
-	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip267
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, to+72(FP)
-
-skip267:
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over270
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result268:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many271
-
-few272:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    SI, DI
-	JGE     empty273
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows275
-
-row274:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row274
-
-rows275:
-	CMPQ R13, DI
-	JGE  rows277
-
-row276:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows277
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y1
-	VCVTPH2PS    (R9)(R14*1), Y2
-	VPCMPEQD     (R12), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row276
-
-rows277:
-summed278:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special281
-
-final279:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around282
-	VMOVDQU   X0, (BX)
-	JMP       stored283
-
-around282:
-	VMOVNTDQ X0, (BX)
-
-stored283:
-stored280:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result268
-	JMP  over270
-
-many271:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany269
-	JMP   few272
-
-special281:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow284
-	VMOVUPS Y0, (BX)
-	JMP     stored280
-
-narrow284:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip285
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty286
-	SHRQ         $0x03, R11
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R11, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty286:
-skip285:
-	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip287
-	MOVQ         columns+88(FP), SI
-	NEGQ         SI
-	ANDQ         $0x07, SI
-	VMOVQ        SI, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	VANDNPS      Y0, Y1, Y0
-	VCVTPH2PS    (BX), Y1
-	VADDPS       Y0, Y1, Y0
-
-skip287:
-	JMP final279
-
-empty273:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed278
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around288
-	VMOVDQU X0, (BX)
-	JMP     stored289
-
-around288:
-	VMOVNTDQ X0, (BX)
-
-stored289:
-	JMP stored280
-
-tooMany269:
-	MOVQ R8, results+24(FP)
-
-over270:
-done266:
+over317:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile313
+
+done197:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -37557,43 +39521,51 @@ done266:
 
 // func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
+TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none290
-	SUBQ  CX, DX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none337
+	SUBQ  positions+32(FP), CX
 
-none290:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
+none337:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
-tile291:
-	CMPQ R10, $0x00000020
-	JLT  narrower292
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over295
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+tile339:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower340
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over343
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result293:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty296
+result341:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty344
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -37604,151 +39576,156 @@ result293:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows299
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows347
 
-row298:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row346:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VCVTPH2PS  (R9)(R12*1), Y10
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VCVTPH2PS  16(R9)(R12*1), Y10
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VCVTPH2PS  32(R9)(R12*1), Y10
+	VCVTPH2PS  32(R9)(R11*1), Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	VCVTPH2PS  48(R9)(R12*1), Y10
+	VCVTPH2PS  48(R9)(R11*1), Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row298
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row346
 
-rows299:
-	CMPQ R11, DI
-	JGE  rows301
+rows347:
+	CMPQ R10, SI
+	JGE  rows349
 
-row300:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y10
+row348:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y10
+	VCVTPH2PS 16(R8)(R11*1), Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VCVTPH2PS 32(R9)(R12*1), Y10
+	VCVTPH2PS 32(R9)(R11*1), Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VCVTPH2PS 48(R9)(R12*1), Y10
+	VCVTPH2PS 48(R9)(R11*1), Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row300
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row348
 
-rows301:
+rows349:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
-	VMOVUPS      X0, (BX)
-	VMOVUPS      X1, 16(BX)
+	VMOVUPS      X0, (DX)
+	VMOVUPS      X1, 16(DX)
 	VCVTPS2PH    $0x00, Y2, X0
 	VCVTPS2PH    $0x00, Y3, X1
-	VMOVUPS      X0, 32(BX)
-	VMOVUPS      X1, 48(BX)
-	LEAQ         (DX)(SI*1), SI
+	MOVQ         8(SP), R10
+	VMOVUPS      X0, 32(DX)(R10*2)
+	VMOVUPS      X1, 48(DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none302
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none350
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R10)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R10)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 128(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 160(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 192(R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none302:
-	JMP stored297
+none350:
+	JMP stored345
 
-empty296:
+empty344:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -37756,687 +39733,506 @@ empty296:
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (BX)
-	VMOVUPS   X1, 16(BX)
+	VMOVUPS   X0, (DX)
+	VMOVUPS   X1, 16(DX)
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(BX)
-	VMOVUPS   X1, 48(BX)
+	MOVQ      8(SP), BX
+	VMOVUPS   X0, 32(DX)(BX*2)
+	VMOVUPS   X1, 48(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none303
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
-	VMOVUPD   Y9, 128(SI)
-	VMOVUPD   Y9, 160(SI)
-	VMOVUPD   Y9, 192(SI)
-	VMOVUPD   Y9, 224(SI)
+	JEQ       none351
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R10
+	SUBQ      start+16(FP), R10
+	SHRQ      $0x03, R10
+	IMULQ     choiceApart+88(FP), R10
+	ADDQ      R10, BX
+	VMOVUPD   Y9, (BX)
+	VMOVUPD   Y9, 32(BX)
+	VMOVUPD   Y9, 64(BX)
+	VMOVUPD   Y9, 96(BX)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 128(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 160(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 192(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 224(BX)(R10*8)
 
-none303:
-stored297:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result293
-	JMP  over295
-	MOVQ R8, results+24(FP)
+none351:
+stored345:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result341
+	JMP  over343
+	MOVQ DI, results+24(FP)
 
-over295:
-	ADDQ $0x00000040, R9
+over343:
+	SUBQ $0x00000020, (SP)
+	JLE  done338
+	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile291
+	JMP  tile339
 
-narrower292:
-	CMPQ R10, $0x00000010
-	JLT  narrower305
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over308
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+narrower340:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower353
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over356
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
 
-result306:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty309
+result354:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty357
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows312
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows360
 
-row311:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VCVTPH2PS  (R9)(R12*1), Y2
+row359:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (R9)(R10*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VCVTPH2PS  16(R9)(R12*1), Y2
+	PREFETCHT0 31(R9)(R11*1)
+	VCVTPH2PS  16(R9)(R10*1), Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row311
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row359
 
-rows312:
-	CMPQ R11, DI
-	JGE  rows314
+rows360:
+	CMPQ R8, SI
+	JGE  rows362
 
-row313:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
+row361:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows314
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows362
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows314
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows362
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows314
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows362
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row313
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row361
 
-rows314:
+rows362:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
-	VMOVUPS      X0, (BX)
-	VMOVUPS      X1, 16(BX)
-	LEAQ         (DX)(SI*1), SI
+	MOVQ         8(SP), R8
+	VMOVUPS      X0, (DX)(R8*2)
+	VMOVUPS      X1, 16(DX)(R8*2)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none315
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none363
+	MOVQ         columns+72(FP), R8
+	SUBQ         (SP), R8
+	SHLQ         $0x03, R8
+	ADDQ         choice+80(FP), R8
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, R8
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R8)(R10*8)
+	MOVQ         8(SP), R10
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none315:
-	JMP stored310
+none363:
+	JMP stored358
 
-empty309:
+empty357:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (BX)
-	VMOVUPS   X1, 16(BX)
+	MOVQ      8(SP), BX
+	VMOVUPS   X0, (DX)(BX*2)
+	VMOVUPS   X1, 16(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none316
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
+	JEQ       none364
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R8
+	SUBQ      start+16(FP), R8
+	SHRQ      $0x03, R8
+	IMULQ     choiceApart+88(FP), R8
+	ADDQ      R8, BX
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, (BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 32(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 64(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 96(BX)(R8*8)
 
-none316:
-stored310:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result306
-	JMP  over308
-	MOVQ R8, results+24(FP)
+none364:
+stored358:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result354
+	JMP  over356
+	MOVQ DI, results+24(FP)
 
-over308:
-	ADDQ $0x00000020, R9
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000010, R10
+over356:
+	JMP done338
 
-narrower305:
-	CMPQ R10, $0x00000008
-	JLT  narrower318
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over321
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
+narrower353:
+	XORQ DX, DX
 
-result319:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty322
+tile365:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over369
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result367:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty370
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows325
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows373
 
-row324:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
+row372:
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
-	VCVTPH2PS  (R9)(R12*1), Y1
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R9)(R11*1), Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
 	VANDPS     Y3, Y2, Y2
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row324
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row372
 
-rows325:
-	CMPQ R11, DI
-	JGE  rows327
+rows373:
+	CMPQ R10, SI
+	JGE  rows375
 
-row326:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+row374:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows327
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows375
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row326
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row374
 
-rows327:
+rows375:
 	VCVTPS2PH    $0x00, Y0, X0
-	VMOVUPS      X0, (BX)
-	LEAQ         (DX)(SI*1), SI
+	MOVQ         8(SP), R10
+	VMOVUPS      X0, (DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none328
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
+	JEQ          none376
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none328:
-	JMP stored323
+none376:
+	JMP stored371
 
-empty322:
+empty370:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
-	VMOVUPS   X0, (BX)
+	MOVQ      8(SP), BX
+	VMOVUPS   X0, (DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none329
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
+	JEQ       none377
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R10
+	SUBQ      start+16(FP), R10
+	SHRQ      $0x03, R10
+	IMULQ     choiceApart+88(FP), R10
+	ADDQ      R10, BX
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, (BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 32(BX)(R10*8)
 
-none329:
-stored323:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result319
-	JMP  over321
-	MOVQ R8, results+24(FP)
+none377:
+stored371:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result367
+	JMP  over369
+	MOVQ DI, results+24(FP)
 
-over321:
-	ADDQ $0x00000010, R9
-	ADDQ $+16, to+56(FP)
-	SUBQ $0x00000008, R10
+over369:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile365
 
-narrower318:
-	TESTQ  R10, R10
-	JLE    done330
-	MOVQ   columns+72(FP), BX
-	NEGQ   BX
-	ANDQ   $0x07, BX
-	ADDQ   BX, R10
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, R9
-	IMUL3Q $-2, BX, SI
-	ADDQ   SI, to+56(FP)
-	MOVQ   to+56(FP), BX
-	MOVQ   start+16(FP), R8
-	CMPQ   R8, results+24(FP)
-	JGE    over333
-	MOVQ   (R8), SI
-	LEAQ   (CX)(SI*8), SI
-
-result331:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty334
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows337
-
-row336:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VCVTPH2PS  (R9)(R12*1), Y1
-	VCMPPS     $0x07, Y0, Y0, Y3
-	VCMPPS     $0x16, Y0, Y1, Y2
-	VANDPS     Y3, Y2, Y2
-	VBLENDVPS  Y2, Y1, Y0, Y0
-	VBLENDVPS  Y2, Y8, Y4, Y4
-	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row336
-
-rows337:
-	CMPQ R11, DI
-	JGE  rows339
-
-row338:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows339
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row338
-
-rows339:
-	VCVTPS2PH    $0x00, Y0, X0
-	VMOVUPS      X0, (BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none340
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-
-none340:
-	JMP stored335
-
-empty334:
-	VPXOR     Y0, Y0, Y0
-	VMOVUPS   all32_ffffffff<>+0(SB), Y9
-	VCVTPS2PH $0x00, Y0, X0
-	VMOVUPS   X0, (BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none341
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-
-none341:
-stored335:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result331
-	JMP  over333
-	MOVQ R8, results+24(FP)
-
-over333:
-done330:
+done338:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -38484,9 +40280,10 @@ pair:
 	VPXOR     Y5, Y5, Y5
 	VPXOR     Y6, Y6, Y6
 	VPXOR     Y7, Y7, Y7
+	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none342
+	JEQ       none378
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -38494,10 +40291,9 @@ pair:
 	VMULPS    Y11, Y8, Y8
 	VPERMPS   Y8, Y10, Y8
 	VANDPS    Y9, Y8, Y8
+	XORQ      R8, R8
 
-none342:
-	XORQ R8, R8
-
+none378:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -38543,11 +40339,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole343
+	JGE    whole379
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole343:
+whole379:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -38557,11 +40353,11 @@ whole343:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole344
+	JGE        whole380
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole344:
+whole380:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -38570,11 +40366,11 @@ whole344:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole345
+	JGE       whole381
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole345:
+whole381:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -38583,11 +40379,11 @@ whole345:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole346
+	JGE       whole382
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole346:
+whole382:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -38596,11 +40392,11 @@ whole346:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole347
+	JGE       whole383
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole347:
+whole383:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -38610,11 +40406,11 @@ whole347:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole348
+	JGE        whole384
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole348:
+whole384:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -38623,11 +40419,11 @@ whole348:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole349
+	JGE       whole385
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole349:
+whole385:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -38636,11 +40432,11 @@ whole349:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole350
+	JGE       whole386
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole350:
+whole386:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

@@ -11354,250 +11354,72 @@ narrower587:
 
 // func sumCodesAVX2S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2S8(SB), NOSPLIT, $0-128
+TEXT ·sumCodesAVX2S8(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile1:
-	CMPQ R9, $0x00000020
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
 
-few7:
+few8:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty9
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVSXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
-	MOVQ    BX, R10
+	JEQ     none11
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows13
 
-row16:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVSXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVSXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row18
-
-rows19:
-	JMP summed8
-
-zeros15:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows21
-
-row20:
+row12:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11610,391 +11432,593 @@ row20:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
+	VBROADCASTSS (R14), Y9
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    (R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row12
 
-rows21:
-	CMPQ R10, SI
-	JGE  rows23
+rows13:
+	CMPQ R10, BX
+	JGE  rows15
 
-row22:
+row14:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
+	VBROADCASTSS (R12), Y9
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    (R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row22
+	CMPQ         R10, BX
+	JLT          row14
 
-rows23:
-summed8:
-summed24:
+rows15:
+	JMP summed9
+
+none11:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros16
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows18
+
+row17:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVSXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row17
+
+rows18:
+	CMPQ R9, BX
+	JGE  rows20
+
+row19:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVSXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row19
+
+rows20:
+	JMP summed9
+
+zeros16:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows22
+
+row21:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row21
+
+rows22:
+	CMPQ R9, BX
+	JGE  rows24
+
+row23:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row23
+
+rows24:
+summed9:
+summed25:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special28
 
-final25:
+final26:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored29
+	JNE     around29
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	JMP     stored30
 
-around28:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
+around29:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored29:
-stored26:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+stored30:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around31
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored32
 
-many6:
+around31:
+	VMOVNTDQ Y6, 192(CX)(DX*4)
+	VMOVNTDQ Y7, 224(CX)(DX*4)
+
+stored32:
+stored27:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany5
+	JMP   few8
 
-special27:
+special28:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored26
+	JEQ     narrow33
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored27
 
-narrow30:
+narrow33:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty32
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
+	JEQ          skip34
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty35
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
 
-empty32:
-skip31:
+empty35:
+skip34:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
-	VADDPS  Y3, Y4, Y3
+	JEQ     skip36
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
 
-skip33:
-	JMP final25
+skip36:
+	JMP final26
 
-empty9:
+empty10:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
+	JNE     summed25
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored35
+	JNE     around37
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	JMP     stored38
 
-around34:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around37:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored35:
-	JMP stored26
+stored38:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around39
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored40
 
-tooMany4:
-	MOVQ DI, results+24(FP)
+around39:
+	VMOVNTDQ Y0, 192(CX)(DX*4)
+	VMOVNTDQ Y0, 224(CX)(DX*4)
 
-over5:
-	ADDQ $0x00000020, R8
-	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile1
+stored40:
+	JMP stored27
 
-narrower2:
-	CMPQ R9, $0x00000010
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tooMany5:
+	MOVQ SI, results+24(FP)
 
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
+over6:
+	SUBQ $0x00000040, (SP)
+	JLE  done1
+	ADDQ $0x00000040, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile2
 
-few42:
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower42
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over45
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result43:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many46
+
+few47:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty44
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty49
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
-
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
-
-rows49:
-	JMP summed43
-
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
+	JEQ     none50
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
 	JGE     rows52
 
@@ -12004,118 +12028,6 @@ row51:
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
 	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
-
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
-
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
-
-rows54:
-	JMP summed43
-
-zeros50:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows56
-
-row55:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
 	MOVQ         R12, R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
@@ -12123,627 +12035,511 @@ row55:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
+	VBROADCASTSS (R14), Y7
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row51
 
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
+rows52:
+	CMPQ R10, BX
+	JGE  rows54
 
-row57:
+row53:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y7
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
+	CMPQ         R10, BX
+	JLT          row53
 
-rows58:
-summed43:
-summed59:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+rows54:
+	JMP summed48
 
-final60:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored64
-
-around63:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored61
-
-narrow65:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip68:
-	JMP final60
-
-empty44:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored70
-
-around69:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored70:
-	JMP stored61
-
-tooMany39:
-	MOVQ DI, results+24(FP)
-
-over40:
-	ADDQ $0x00000010, R8
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower37:
-	CMPQ R9, $0x00000008
-	JLT  narrower72
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over75
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result73:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many76
-
-few77:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty79
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows82
-
-row81:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row81
-
-rows82:
-	CMPQ R11, SI
-	JGE  rows84
-
-row83:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row83
-
-rows84:
-	JMP summed78
-
-none80:
+none50:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows87
+	JEQ     zeros55
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows57
 
-row86:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row56:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVSXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row56
+
+rows57:
+	CMPQ R9, BX
+	JGE  rows59
+
+row58:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row86
+	VBROADCASTSS (R11), Y6
+	VPMOVSXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row58
 
-rows87:
-	CMPQ R10, SI
-	JGE  rows89
+rows59:
+	JMP summed48
 
-row88:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVSXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row88
+zeros55:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows61
 
-rows89:
-	JMP summed78
+row60:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVSXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row60
 
-zeros85:
-	MOVQ    BX, R10
+rows61:
+	CMPQ R9, BX
+	JGE  rows63
+
+row62:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVSXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row62
+
+rows63:
+summed48:
+summed64:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special67
+
+final65:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around68
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	JMP     stored69
+
+around68:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored69:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around70
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored71
+
+around70:
+	VMOVNTDQ Y4, 128(CX)(DX*4)
+	VMOVNTDQ Y5, 160(CX)(DX*4)
+
+stored71:
+stored66:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result43
+	JMP  over45
+
+many46:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany44
+	JMP   few47
+
+special67:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow72
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored66
+
+narrow72:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip73
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty74
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty74:
+skip73:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip75
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip75:
+	JMP final65
+
+empty49:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed64
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around76
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	JMP     stored77
+
+around76:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored77:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around78
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored79
+
+around78:
+	VMOVNTDQ Y0, 128(CX)(DX*4)
+	VMOVNTDQ Y0, 160(CX)(DX*4)
+
+stored79:
+	JMP stored66
+
+tooMany44:
+	MOVQ SI, results+24(FP)
+
+over45:
+	JMP done1
+
+narrower42:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower81
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over84
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result82:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many85
+
+few86:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty88
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none89
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
 	JGE     rows91
 
@@ -12760,307 +12556,1006 @@ row90:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
+	VBROADCASTSS (R14), Y5
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row90
 
 rows91:
-	CMPQ R10, SI
+	CMPQ R10, BX
 	JGE  rows93
 
 row92:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
+	VBROADCASTSS (R12), Y5
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
+	CMPQ         R10, BX
 	JLT          row92
 
 rows93:
-summed78:
-summed94:
+	JMP summed87
+
+none89:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros94
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows96
+
+row95:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVSXBD    (DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row95
+
+rows96:
+	CMPQ R9, BX
+	JGE  rows98
+
+row97:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVSXBD    (DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row97
+
+rows98:
+	JMP summed87
+
+zeros94:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows100
+
+row99:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    (DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row99
+
+rows100:
+	CMPQ R9, BX
+	JGE  rows102
+
+row101:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    (DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row101
+
+rows102:
+summed87:
+summed103:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
+	JNE  special106
 
-final95:
+final104:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around98
-	VMOVDQU Y0, (DX)
-	JMP     stored99
+	JNE     around107
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	JMP     stored108
 
-around98:
-	VMOVNTDQ Y0, (DX)
+around107:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored99:
-stored96:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+stored108:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around109
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored110
 
-many76:
+around109:
+	VMOVNTDQ Y2, 64(CX)(DX*4)
+	VMOVNTDQ Y3, 96(CX)(DX*4)
+
+stored110:
+stored105:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result82
+	JMP  over84
+
+many85:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
+	JEQ   tooMany83
+	JMP   few86
 
-special97:
+special106:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
-	VMOVUPS Y0, (DX)
-	JMP     stored96
-
-narrow100:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty102
-	SHRQ         $0x03, R10
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R10, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty102:
-skip101:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
-	VMOVUPS (DX), Y1
-	VADDPS  Y0, Y1, Y0
-
-skip103:
-	JMP final95
-
-empty79:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed94
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around104
-	VMOVDQU Y0, (DX)
+	JEQ     narrow111
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
 	JMP     stored105
 
-around104:
-	VMOVNTDQ Y0, (DX)
+narrow111:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip112
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty113
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
 
-stored105:
-	JMP stored96
+empty113:
+skip112:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip114
+	VMOVUPS (CX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(CX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
+	VADDPS  Y3, Y4, Y3
 
-tooMany74:
-	MOVQ DI, results+24(FP)
+skip114:
+	JMP final104
 
-over75:
-	ADDQ $0x00000008, R8
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000008, R9
+empty88:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed103
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around115
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored116
 
-narrower72:
-	TESTQ  R9, R9
-	JLE    done106
-	MOVQ   columns+72(FP), DX
-	NEGQ   DX
-	ANDQ   $0x07, DX
-	ADDQ   DX, R9
-	IMUL3Q $-1, DX, BX
-	ADDQ   BX, R8
-	IMUL3Q $-4, DX, BX
-	ADDQ   BX, to+56(FP)
-	MOVQ   to+56(FP), DX
-	MOVQ   start+16(FP), DI
-	CMPQ   DI, results+24(FP)
-	JGE    over109
-	MOVQ   (DI), BX
-	LEAQ   (CX)(BX*8), BX
+around115:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-result107:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R9
-	SUBQ BX, R9
-	CMPQ R9, $0x00000800
-	JGT  many110
+stored116:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around117
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored118
 
-few111:
+around117:
+	VMOVNTDQ Y0, 64(CX)(DX*4)
+	VMOVNTDQ Y0, 96(CX)(DX*4)
+
+stored118:
+	JMP stored105
+
+tooMany83:
+	MOVQ SI, results+24(FP)
+
+over84:
+	JMP done1
+
+narrower81:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower120
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over123
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result121:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many124
+
+few125:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty113
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty127
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none114
-	MOVQ    BX, R9
-	SUBQ    CX, R9
+	JEQ     none128
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows130
+
+row129:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row129
+
+rows130:
+	CMPQ R9, BX
+	JGE  rows132
+
+row131:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows132
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows132
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows132
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row131
+
+rows132:
+	JMP summed126
+
+none128:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros133
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows135
+
+row134:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row134
+
+rows135:
+	CMPQ DI, BX
+	JGE  rows137
+
+row136:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows137
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows137
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows137
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row136
+
+rows137:
+	JMP summed126
+
+zeros133:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows139
+
+row138:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row138
+
+rows139:
+	CMPQ DI, BX
+	JGE  rows141
+
+row140:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows141
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows141
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows141
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row140
+
+rows141:
+summed126:
+summed142:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special145
+
+final143:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around146
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored147
+
+around146:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y1, 32(CX)(DX*4)
+
+stored147:
+stored144:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result121
+	JMP  over123
+
+many124:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany122
+	JMP   few125
+
+special145:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow148
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored144
+
+narrow148:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip149
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty150
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty150:
+skip149:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip151
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip151:
+	JMP final143
+
+empty127:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed142
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around152
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored153
+
+around152:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y0, 32(CX)(DX*4)
+
+stored153:
+	JMP stored144
+
+tooMany122:
+	MOVQ SI, results+24(FP)
+
+over123:
+	JMP done1
+
+narrower120:
+	XORQ CX, CX
+
+tile154:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over158
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result156:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many159
+
+few160:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty162
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none163
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
 	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows116
+	JGE     rows165
 
-row115:
+row164:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13090,16 +13585,16 @@ row115:
 	VMULPS       Y2, Y4, Y4
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
+	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row115
+	JLT          row164
 
-rows116:
-	CMPQ R10, SI
-	JGE  rows118
+rows165:
+	CMPQ R10, BX
+	JGE  rows167
 
-row117:
+row166:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13120,8 +13615,8 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows118
+	CMPQ         R10, BX
+	JGE          rows167
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13142,8 +13637,8 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows118
+	CMPQ         R10, BX
+	JGE          rows167
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13164,8 +13659,8 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows118
+	CMPQ         R10, BX
+	JGE          rows167
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13186,8 +13681,8 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows118
+	CMPQ         R10, BX
+	JGE          rows167
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13208,8 +13703,8 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows118
+	CMPQ         R10, BX
+	JGE          rows167
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13230,8 +13725,8 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows118
+	CMPQ         R10, BX
+	JGE          rows167
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13252,8 +13747,8 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows118
+	CMPQ         R10, BX
+	JGE          rows167
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13274,24 +13769,24 @@ row117:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row117
+	CMPQ         R10, BX
+	JLT          row166
 
-rows118:
-	JMP summed112
+rows167:
+	JMP summed161
 
-none114:
+none163:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros119
-	MOVQ    BX, R9
+	JEQ     zeros168
+	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows121
+	JGE     rows170
 
-row120:
+row169:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13308,16 +13803,16 @@ row120:
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   (R8)(R11*1)
+	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row120
+	JLT          row169
 
-rows121:
-	CMPQ R9, SI
-	JGE  rows123
+rows170:
+	CMPQ R9, BX
+	JGE  rows172
 
-row122:
+row171:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13329,8 +13824,8 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows123
+	CMPQ         R9, BX
+	JGE          rows172
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13342,8 +13837,8 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows123
+	CMPQ         R9, BX
+	JGE          rows172
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13355,8 +13850,8 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows123
+	CMPQ         R9, BX
+	JGE          rows172
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13368,8 +13863,8 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows123
+	CMPQ         R9, BX
+	JGE          rows172
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13381,8 +13876,8 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows123
+	CMPQ         R9, BX
+	JGE          rows172
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13394,8 +13889,8 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows123
+	CMPQ         R9, BX
+	JGE          rows172
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13407,8 +13902,8 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows123
+	CMPQ         R9, BX
+	JGE          rows172
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13420,22 +13915,22 @@ row122:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JLT          row122
+	CMPQ         R9, BX
+	JLT          row171
 
-rows123:
-	JMP summed112
+rows172:
+	JMP summed161
 
-zeros119:
-	MOVQ    BX, R9
+zeros168:
+	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows125
+	JGE     rows174
 
-row124:
+row173:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13462,16 +13957,16 @@ row124:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R11*1)
+	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row124
+	JLT          row173
 
-rows125:
-	CMPQ R9, SI
-	JGE  rows127
+rows174:
+	CMPQ R9, BX
+	JGE  rows176
 
-row126:
+row175:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13489,8 +13984,8 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows127
+	CMPQ         R9, BX
+	JGE          rows176
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13508,8 +14003,8 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows127
+	CMPQ         R9, BX
+	JGE          rows176
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13527,8 +14022,8 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows127
+	CMPQ         R9, BX
+	JGE          rows176
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13546,8 +14041,8 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows127
+	CMPQ         R9, BX
+	JGE          rows176
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13565,8 +14060,8 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows127
+	CMPQ         R9, BX
+	JGE          rows176
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13584,8 +14079,8 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows127
+	CMPQ         R9, BX
+	JGE          rows176
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13603,8 +14098,8 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows127
+	CMPQ         R9, BX
+	JGE          rows176
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13622,92 +14117,102 @@ row126:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JLT          row126
+	CMPQ         R9, BX
+	JLT          row175
 
-rows127:
-summed112:
-summed128:
+rows176:
+summed161:
+summed177:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special131
+	JNE  special180
 
-final129:
+final178:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around132
-	VMOVDQU Y0, (DX)
-	JMP     stored133
+	JNE     around181
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored182
 
-around132:
-	VMOVNTDQ Y0, (DX)
+around181:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored133:
-stored130:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result107
-	JMP  over109
+stored182:
+stored179:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result156
+	JMP  over158
 
-many110:
+many159:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany108
-	JMP   few111
+	JEQ   tooMany157
+	JMP   few160
 
-special131:
+special180:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow134
-	VMOVUPS Y0, (DX)
-	JMP     stored130
+	JEQ     narrow183
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored179
 
-narrow134:
+narrow183:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip135
-	MOVQ         SI, R9
-	SUBQ         BX, R9
-	JEQ          empty136
+	JEQ          skip184
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty185
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty136:
-skip135:
+empty185:
+skip184:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip137
-	MOVQ         columns+72(FP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	VMOVQ        BX, X1
+	JEQ          skip186
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VMOVUPS      (DX), Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip137:
-	JMP final129
+skip186:
+	JMP final178
 
-empty113:
+empty162:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed128
+	JNE     summed177
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around138
-	VMOVDQU Y0, (DX)
-	JMP     stored139
+	JNE     around187
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored188
 
-around138:
-	VMOVNTDQ Y0, (DX)
+around187:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored139:
-	JMP stored130
+stored188:
+	JMP stored179
 
-tooMany108:
-	MOVQ DI, results+24(FP)
+tooMany157:
+	MOVQ SI, results+24(FP)
 
-over109:
-done106:
+over158:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile154
+
+done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -13727,250 +14232,72 @@ GLOBL numbers32<>(SB), RODATA|NOPTR, $32
 
 // func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $0-128
+TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile140:
-	CMPQ R9, $0x00000020
-	JLT  narrower141
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over144
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile190:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower191
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over194
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result142:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many145
+result192:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many195
 
-few146:
+few196:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty148
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty198
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none149
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows151
-
-row150:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row150
-
-rows151:
-	CMPQ R11, SI
-	JGE  rows153
-
-row152:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row152
-
-rows153:
-	JMP summed147
-
-none149:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros154
-	MOVQ    BX, R10
+	JEQ     none199
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows156
+	JGE     rows201
 
-row155:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVZXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row155
-
-rows156:
-	CMPQ R10, SI
-	JGE  rows158
-
-row157:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVZXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row157
-
-rows158:
-	JMP summed147
-
-zeros154:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows160
-
-row159:
+row200:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13983,1457 +14310,2130 @@ row159:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
+	VBROADCASTSS (R14), Y9
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBD    (R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row159
+	JLT          row200
 
-rows160:
-	CMPQ R10, SI
-	JGE  rows162
+rows201:
+	CMPQ R10, BX
+	JGE  rows203
 
-row161:
+row202:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
+	VBROADCASTSS (R12), Y9
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row202
+
+rows203:
+	JMP summed197
+
+none199:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros204
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows206
+
+row205:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVZXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row205
+
+rows206:
+	CMPQ R9, BX
+	JGE  rows208
+
+row207:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVZXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row207
+
+rows208:
+	JMP summed197
+
+zeros204:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows210
+
+row209:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row209
+
+rows210:
+	CMPQ R9, BX
+	JGE  rows212
+
+row211:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row211
+
+rows212:
+summed197:
+summed213:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special216
+
+final214:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around217
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	JMP     stored218
+
+around217:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored218:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around219
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored220
+
+around219:
+	VMOVNTDQ Y6, 192(CX)(DX*4)
+	VMOVNTDQ Y7, 224(CX)(DX*4)
+
+stored220:
+stored215:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result192
+	JMP  over194
+
+many195:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany193
+	JMP   few196
+
+special216:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow221
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored215
+
+narrow221:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip222
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty223
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty223:
+skip222:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip224
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip224:
+	JMP final214
+
+empty198:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed213
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around225
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	JMP     stored226
+
+around225:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored226:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around227
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored228
+
+around227:
+	VMOVNTDQ Y0, 192(CX)(DX*4)
+	VMOVNTDQ Y0, 224(CX)(DX*4)
+
+stored228:
+	JMP stored215
+
+tooMany193:
+	MOVQ SI, results+24(FP)
+
+over194:
+	SUBQ $0x00000040, (SP)
+	JLE  done189
+	ADDQ $0x00000040, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile190
+
+narrower191:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower230
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over233
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result231:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many234
+
+few235:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty237
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none238
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows240
+
+row239:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row239
+
+rows240:
+	CMPQ R10, BX
+	JGE  rows242
+
+row241:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row241
+
+rows242:
+	JMP summed236
+
+none238:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros243
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows245
+
+row244:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVZXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row244
+
+rows245:
+	CMPQ R9, BX
+	JGE  rows247
+
+row246:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	VPMOVZXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row246
+
+rows247:
+	JMP summed236
+
+zeros243:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows249
+
+row248:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row248
+
+rows249:
+	CMPQ R9, BX
+	JGE  rows251
+
+row250:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row250
+
+rows251:
+summed236:
+summed252:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special255
+
+final253:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around256
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	JMP     stored257
+
+around256:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored257:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around258
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored259
+
+around258:
+	VMOVNTDQ Y4, 128(CX)(DX*4)
+	VMOVNTDQ Y5, 160(CX)(DX*4)
+
+stored259:
+stored254:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result231
+	JMP  over233
+
+many234:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany232
+	JMP   few235
+
+special255:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow260
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored254
+
+narrow260:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip261
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty262
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty262:
+skip261:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip263
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip263:
+	JMP final253
+
+empty237:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed252
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around264
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	JMP     stored265
+
+around264:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored265:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around266
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored267
+
+around266:
+	VMOVNTDQ Y0, 128(CX)(DX*4)
+	VMOVNTDQ Y0, 160(CX)(DX*4)
+
+stored267:
+	JMP stored254
+
+tooMany232:
+	MOVQ SI, results+24(FP)
+
+over233:
+	JMP done189
+
+narrower230:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower269
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over272
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result270:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many273
+
+few274:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty276
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none277
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows279
+
+row278:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row278
+
+rows279:
+	CMPQ R10, BX
+	JGE  rows281
+
+row280:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row280
+
+rows281:
+	JMP summed275
+
+none277:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros282
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows284
+
+row283:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVZXBD    (DI)(R10*1), Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBD    (R8)(R11*1), Y6
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row283
+
+rows284:
+	CMPQ R9, BX
+	JGE  rows286
+
+row285:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVZXBD    (DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row285
+
+rows286:
+	JMP summed275
+
+zeros282:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows288
+
+row287:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    (DI)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y6
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y6
+	VPMOVZXBD    16(R8)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y6
+	VPMOVZXBD    24(R8)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row161
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row287
 
-rows162:
-summed147:
-summed163:
+rows288:
+	CMPQ R9, BX
+	JGE  rows290
+
+row289:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    (DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBD    16(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBD    24(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row289
+
+rows290:
+summed275:
+summed291:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special166
+	JNE  special294
 
-final164:
+final292:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around167
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored168
+	JNE     around295
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	JMP     stored296
 
-around167:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
+around295:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored168:
-stored165:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result142
-	JMP  over144
+stored296:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around297
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored298
 
-many145:
+around297:
+	VMOVNTDQ Y2, 64(CX)(DX*4)
+	VMOVNTDQ Y3, 96(CX)(DX*4)
+
+stored298:
+stored293:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result270
+	JMP  over272
+
+many273:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany143
-	JMP   few146
+	JEQ   tooMany271
+	JMP   few274
 
-special166:
+special294:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow169
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored165
+	JEQ     narrow299
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored293
 
-narrow169:
+narrow299:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip170
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty171
-	SHRQ         $0x03, R10
+	JEQ          skip300
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty301
+	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty171:
-skip170:
+empty301:
+skip300:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip172
-	VMOVUPS (DX), Y4
+	JEQ     skip302
+	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
+	VMOVUPS 32(CX), Y4
 	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip172:
-	JMP final164
+skip302:
+	JMP final292
 
-empty148:
+empty276:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed163
+	JNE     summed291
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around173
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored174
+	JNE     around303
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored304
 
-around173:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around303:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored174:
-	JMP stored165
+stored304:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around305
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored306
 
-tooMany143:
-	MOVQ DI, results+24(FP)
+around305:
+	VMOVNTDQ Y0, 64(CX)(DX*4)
+	VMOVNTDQ Y0, 96(CX)(DX*4)
 
-over144:
-	ADDQ $0x00000020, R8
-	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile140
+stored306:
+	JMP stored293
 
-narrower141:
-	CMPQ R9, $0x00000010
-	JLT  narrower176
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over179
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tooMany271:
+	MOVQ SI, results+24(FP)
 
-result177:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many180
+over272:
+	JMP done189
 
-few181:
+narrower269:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower308
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over311
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result309:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many312
+
+few313:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty183
+	CMPQ    DX, BX
+	JGE     empty315
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none184
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows186
+	JEQ     none316
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows318
 
-row185:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row185
-
-rows186:
-	CMPQ R11, SI
-	JGE  rows188
-
-row187:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
+row317:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
+	MOVQ         (R9), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
 	VPBROADCASTD (R13), Y4
 	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
+	VPMOVZXBD    (R8)(R10*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVZXBD    8(R8)(R10*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows188
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows188
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows188
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row187
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row317
 
-rows188:
-	JMP summed182
+rows318:
+	CMPQ R9, BX
+	JGE  rows320
 
-none184:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros189
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows191
-
-row190:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row319:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row190
-
-rows191:
-	CMPQ R10, SI
-	JGE  rows193
-
-row192:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows193
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows193
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows193
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row192
-
-rows193:
-	JMP summed182
-
-zeros189:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows195
-
-row194:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R11), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows320
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row194
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows320
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows320
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row319
 
-rows195:
-	CMPQ R10, SI
-	JGE  rows197
+rows320:
+	JMP summed314
 
-row196:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows197
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows197
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows197
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row196
+none316:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros321
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows323
 
-rows197:
-summed182:
-summed198:
+row322:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row322
+
+rows323:
+	CMPQ DI, BX
+	JGE  rows325
+
+row324:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows325
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows325
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows325
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row324
+
+rows325:
+	JMP summed314
+
+zeros321:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows327
+
+row326:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row326
+
+rows327:
+	CMPQ DI, BX
+	JGE  rows329
+
+row328:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows329
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows329
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows329
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row328
+
+rows329:
+summed314:
+summed330:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special201
+	JNE  special333
 
-final199:
+final331:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around202
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored203
+	JNE     around334
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored335
 
-around202:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
+around334:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y1, 32(CX)(DX*4)
 
-stored203:
-stored200:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result177
-	JMP  over179
+stored335:
+stored332:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result309
+	JMP  over311
 
-many180:
+many312:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany178
-	JMP   few181
+	JEQ   tooMany310
+	JMP   few313
 
-special201:
+special333:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow204
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored200
+	JEQ     narrow336
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored332
 
-narrow204:
+narrow336:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip205
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty206
-	SHRQ         $0x03, R10
+	JEQ          skip337
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty338
+	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty206:
-skip205:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip207
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
+empty338:
+skip337:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip339
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
 
-skip207:
-	JMP final199
+skip339:
+	JMP final331
 
-empty183:
+empty315:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed198
+	JNE     summed330
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around208
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored209
+	JNE     around340
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored341
 
-around208:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
+around340:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y0, 32(CX)(DX*4)
 
-stored209:
-	JMP stored200
+stored341:
+	JMP stored332
 
-tooMany178:
-	MOVQ DI, results+24(FP)
+tooMany310:
+	MOVQ SI, results+24(FP)
 
-over179:
-	ADDQ $0x00000010, R8
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000010, R9
+over311:
+	JMP done189
 
-narrower176:
-	CMPQ R9, $0x00000008
-	JLT  narrower211
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over214
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+narrower308:
+	XORQ CX, CX
 
-result212:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many215
+tile342:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over346
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
 
-few216:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty218
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none219
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows221
-
-row220:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row220
-
-rows221:
-	CMPQ R11, SI
-	JGE  rows223
-
-row222:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows223
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows223
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows223
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows223
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows223
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows223
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows223
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R12*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row222
-
-rows223:
-	JMP summed217
-
-none219:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros224
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows226
-
-row225:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row225
-
-rows226:
-	CMPQ R10, SI
-	JGE  rows228
-
-row227:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows228
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows228
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows228
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows228
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows228
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows228
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows228
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBD    (R8)(R11*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row227
-
-rows228:
-	JMP summed217
-
-zeros224:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows230
-
-row229:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row229
-
-rows230:
-	CMPQ R10, SI
-	JGE  rows232
-
-row231:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows232
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows232
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows232
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows232
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows232
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows232
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows232
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row231
-
-rows232:
-summed217:
-summed233:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special236
-
-final234:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around237
-	VMOVDQU Y0, (DX)
-	JMP     stored238
-
-around237:
-	VMOVNTDQ Y0, (DX)
-
-stored238:
-stored235:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result212
-	JMP  over214
-
-many215:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany213
-	JMP   few216
-
-special236:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow239
-	VMOVUPS Y0, (DX)
-	JMP     stored235
-
-narrow239:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip240
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty241
-	SHRQ         $0x03, R10
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R10, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty241:
-skip240:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip242
-	VMOVUPS (DX), Y1
-	VADDPS  Y0, Y1, Y0
-
-skip242:
-	JMP final234
-
-empty218:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed233
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around243
-	VMOVDQU Y0, (DX)
-	JMP     stored244
-
-around243:
-	VMOVNTDQ Y0, (DX)
-
-stored244:
-	JMP stored235
-
-tooMany213:
-	MOVQ DI, results+24(FP)
-
-over214:
-	ADDQ $0x00000008, R8
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000008, R9
-
-narrower211:
-	TESTQ  R9, R9
-	JLE    done245
-	MOVQ   columns+72(FP), DX
-	NEGQ   DX
-	ANDQ   $0x07, DX
-	ADDQ   DX, R9
-	IMUL3Q $-1, DX, BX
-	ADDQ   BX, R8
-	IMUL3Q $-4, DX, BX
-	ADDQ   BX, to+56(FP)
-	MOVQ   to+56(FP), DX
-	MOVQ   start+16(FP), DI
-	CMPQ   DI, results+24(FP)
-	JGE    over248
-	MOVQ   (DI), BX
-	LEAQ   (CX)(BX*8), BX
-
-result246:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R9
-	SUBQ BX, R9
+result344:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many249
+	JGT  many347
 
-few250:
+few348:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty252
+	CMPQ    DX, BX
+	JGE     empty350
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none253
-	MOVQ    BX, R9
-	SUBQ    CX, R9
+	JEQ     none351
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
 	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows255
+	JGE     rows353
 
-row254:
+row352:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15463,16 +16463,16 @@ row254:
 	VMULPS       Y2, Y4, Y4
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
+	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row254
+	JLT          row352
 
-rows255:
-	CMPQ R10, SI
-	JGE  rows257
+rows353:
+	CMPQ R10, BX
+	JGE  rows355
 
-row256:
+row354:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15493,8 +16493,8 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows257
+	CMPQ         R10, BX
+	JGE          rows355
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15515,8 +16515,8 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows257
+	CMPQ         R10, BX
+	JGE          rows355
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15537,8 +16537,8 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows257
+	CMPQ         R10, BX
+	JGE          rows355
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15559,8 +16559,8 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows257
+	CMPQ         R10, BX
+	JGE          rows355
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15581,8 +16581,8 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows257
+	CMPQ         R10, BX
+	JGE          rows355
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15603,8 +16603,8 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows257
+	CMPQ         R10, BX
+	JGE          rows355
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15625,8 +16625,8 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows257
+	CMPQ         R10, BX
+	JGE          rows355
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -15647,24 +16647,24 @@ row256:
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row256
+	CMPQ         R10, BX
+	JLT          row354
 
-rows257:
-	JMP summed251
+rows355:
+	JMP summed349
 
-none253:
+none351:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros258
-	MOVQ    BX, R9
+	JEQ     zeros356
+	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows260
+	JGE     rows358
 
-row259:
+row357:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15681,16 +16681,16 @@ row259:
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   (R8)(R11*1)
+	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row259
+	JLT          row357
 
-rows260:
-	CMPQ R9, SI
-	JGE  rows262
+rows358:
+	CMPQ R9, BX
+	JGE  rows360
 
-row261:
+row359:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15702,8 +16702,8 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows262
+	CMPQ         R9, BX
+	JGE          rows360
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15715,8 +16715,8 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows262
+	CMPQ         R9, BX
+	JGE          rows360
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15728,8 +16728,8 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows262
+	CMPQ         R9, BX
+	JGE          rows360
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15741,8 +16741,8 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows262
+	CMPQ         R9, BX
+	JGE          rows360
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15754,8 +16754,8 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows262
+	CMPQ         R9, BX
+	JGE          rows360
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15767,8 +16767,8 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows262
+	CMPQ         R9, BX
+	JGE          rows360
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15780,8 +16780,8 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows262
+	CMPQ         R9, BX
+	JGE          rows360
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15793,22 +16793,22 @@ row261:
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JLT          row261
+	CMPQ         R9, BX
+	JLT          row359
 
-rows262:
-	JMP summed251
+rows360:
+	JMP summed349
 
-zeros258:
-	MOVQ    BX, R9
+zeros356:
+	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows264
+	JGE     rows362
 
-row263:
+row361:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15835,16 +16835,16 @@ row263:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R11*1)
+	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row263
+	JLT          row361
 
-rows264:
-	CMPQ R9, SI
-	JGE  rows266
+rows362:
+	CMPQ R9, BX
+	JGE  rows364
 
-row265:
+row363:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15862,8 +16862,8 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows266
+	CMPQ         R9, BX
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15881,8 +16881,8 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows266
+	CMPQ         R9, BX
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15900,8 +16900,8 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows266
+	CMPQ         R9, BX
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15919,8 +16919,8 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows266
+	CMPQ         R9, BX
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15938,8 +16938,8 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows266
+	CMPQ         R9, BX
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15957,8 +16957,8 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows266
+	CMPQ         R9, BX
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15976,8 +16976,8 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows266
+	CMPQ         R9, BX
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15995,92 +16995,102 @@ row265:
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JLT          row265
+	CMPQ         R9, BX
+	JLT          row363
 
-rows266:
-summed251:
-summed267:
+rows364:
+summed349:
+summed365:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special270
+	JNE  special368
 
-final268:
+final366:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around271
-	VMOVDQU Y0, (DX)
-	JMP     stored272
+	JNE     around369
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored370
 
-around271:
-	VMOVNTDQ Y0, (DX)
+around369:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored272:
-stored269:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result246
-	JMP  over248
+stored370:
+stored367:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result344
+	JMP  over346
 
-many249:
+many347:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany247
-	JMP   few250
+	JEQ   tooMany345
+	JMP   few348
 
-special270:
+special368:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow273
-	VMOVUPS Y0, (DX)
-	JMP     stored269
+	JEQ     narrow371
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored367
 
-narrow273:
+narrow371:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip274
-	MOVQ         SI, R9
-	SUBQ         BX, R9
-	JEQ          empty275
+	JEQ          skip372
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty373
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty275:
-skip274:
+empty373:
+skip372:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip276
-	MOVQ         columns+72(FP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	VMOVQ        BX, X1
+	JEQ          skip374
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	VMOVUPS      (DX), Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip276:
-	JMP final268
+skip374:
+	JMP final366
 
-empty252:
+empty350:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed267
+	JNE     summed365
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around277
-	VMOVDQU Y0, (DX)
-	JMP     stored278
+	JNE     around375
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored376
 
-around277:
-	VMOVNTDQ Y0, (DX)
+around375:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored278:
-	JMP stored269
+stored376:
+	JMP stored367
 
-tooMany247:
-	MOVQ DI, results+24(FP)
+tooMany345:
+	MOVQ SI, results+24(FP)
 
-over248:
-done245:
+over346:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile342
+
+done189:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -16090,314 +17100,73 @@ done245:
 
 // func sumCodesAVX2S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $0-128
+TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile279:
-	CMPQ R9, $0x00000020
-	JLT  narrower280
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over283
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile378:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower379
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over382
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result281:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many284
+result380:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many383
 
-few285:
+few384:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty287
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty386
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none288
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows290
-
-row289:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row289
-
-rows290:
-	CMPQ R11, SI
-	JGE  rows292
-
-row291:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row291
-
-rows292:
-	JMP summed286
-
-none288:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros293
-	MOVQ    BX, R10
+	JEQ     none387
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows295
+	JGE     rows389
 
-row294:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row294
-
-rows295:
-	CMPQ R10, SI
-	JGE  rows297
-
-row296:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row296
-
-rows297:
-	JMP summed286
-
-zeros293:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows299
-
-row298:
+row388:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -16410,73 +17179,1732 @@ row298:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
+	VBROADCASTSS (R14), Y9
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row298
+	JLT          row388
 
-rows299:
-	CMPQ R10, SI
-	JGE  rows301
+rows389:
+	CMPQ R10, BX
+	JGE  rows391
 
-row300:
+row390:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
+	VBROADCASTSS (R12), Y9
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row390
+
+rows391:
+	JMP summed385
+
+none387:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros392
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows394
+
+row393:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row393
+
+rows394:
+	CMPQ R9, BX
+	JGE  rows396
+
+row395:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row395
+
+rows396:
+	JMP summed385
+
+zeros392:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows398
+
+row397:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row397
+
+rows398:
+	CMPQ R9, BX
+	JGE  rows400
+
+row399:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row399
+
+rows400:
+summed385:
+summed401:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special404
+
+final402:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around405
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	JMP     stored406
+
+around405:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored406:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around407
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored408
+
+around407:
+	VMOVNTDQ Y6, 192(CX)(DX*4)
+	VMOVNTDQ Y7, 224(CX)(DX*4)
+
+stored408:
+stored403:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result380
+	JMP  over382
+
+many383:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany381
+	JMP   few384
+
+special404:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow409
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored403
+
+narrow409:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip410
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty411
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty411:
+skip410:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip412
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip412:
+	JMP final402
+
+empty386:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed401
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around413
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	JMP     stored414
+
+around413:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored414:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around415
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored416
+
+around415:
+	VMOVNTDQ Y0, 192(CX)(DX*4)
+	VMOVNTDQ Y0, 224(CX)(DX*4)
+
+stored416:
+	JMP stored403
+
+tooMany381:
+	MOVQ SI, results+24(FP)
+
+over382:
+	SUBQ $0x00000040, (SP)
+	JLE  done377
+	ADDQ $0x00000020, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile378
+
+narrower379:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower418
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over421
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result419:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many422
+
+few423:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty425
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none426
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows428
+
+row427:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row427
+
+rows428:
+	CMPQ R10, BX
+	JGE  rows430
+
+row429:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row429
+
+rows430:
+	JMP summed424
+
+none426:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros431
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows433
+
+row432:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row432
+
+rows433:
+	CMPQ R9, BX
+	JGE  rows435
+
+row434:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row434
+
+rows435:
+	JMP summed424
+
+zeros431:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows437
+
+row436:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row436
+
+rows437:
+	CMPQ R9, BX
+	JGE  rows439
+
+row438:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row438
+
+rows439:
+summed424:
+summed440:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special443
+
+final441:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around444
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	JMP     stored445
+
+around444:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored445:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around446
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored447
+
+around446:
+	VMOVNTDQ Y4, 128(CX)(DX*4)
+	VMOVNTDQ Y5, 160(CX)(DX*4)
+
+stored447:
+stored442:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result419
+	JMP  over421
+
+many422:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany420
+	JMP   few423
+
+special443:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow448
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored442
+
+narrow448:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip449
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty450
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty450:
+skip449:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip451
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip451:
+	JMP final441
+
+empty425:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed440
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around452
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	JMP     stored453
+
+around452:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored453:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around454
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored455
+
+around454:
+	VMOVNTDQ Y0, 128(CX)(DX*4)
+	VMOVNTDQ Y0, 160(CX)(DX*4)
+
+stored455:
+	JMP stored442
+
+tooMany420:
+	MOVQ SI, results+24(FP)
+
+over421:
+	JMP done377
+
+narrower418:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower457
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over460
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result458:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many461
+
+few462:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty464
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none465
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows467
+
+row466:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row466
+
+rows467:
+	CMPQ R10, BX
+	JGE  rows469
+
+row468:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row468
+
+rows469:
+	JMP summed463
+
+none465:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros470
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows472
+
+row471:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row471
+
+rows472:
+	CMPQ R9, BX
+	JGE  rows474
+
+row473:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row473
+
+rows474:
+	JMP summed463
+
+zeros470:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows476
+
+row475:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -16485,7 +18913,8 @@ row300:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y6
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -16494,7 +18923,7 @@ row300:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
+	VPMOVZXBQ    8(R8)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -16503,7 +18932,7 @@ row300:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
+	VPMOVZXBQ    12(R8)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -16512,219 +18941,258 @@ row300:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row300
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row475
 
-rows301:
-summed286:
-summed302:
+rows476:
+	CMPQ R9, BX
+	JGE  rows478
+
+row477:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row477
+
+rows478:
+summed463:
+summed479:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special305
+	JNE  special482
 
-final303:
+final480:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around306
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored307
+	JNE     around483
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	JMP     stored484
 
-around306:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
+around483:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored307:
-stored304:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result281
-	JMP  over283
+stored484:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around485
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored486
 
-many284:
+around485:
+	VMOVNTDQ Y2, 64(CX)(DX*4)
+	VMOVNTDQ Y3, 96(CX)(DX*4)
+
+stored486:
+stored481:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result458
+	JMP  over460
+
+many461:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany282
-	JMP   few285
+	JEQ   tooMany459
+	JMP   few462
 
-special305:
+special482:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow308
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored304
+	JEQ     narrow487
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored481
 
-narrow308:
+narrow487:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip309
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty310
-	SHRQ         $0x03, R10
+	JEQ          skip488
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty489
+	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty310:
-skip309:
+empty489:
+skip488:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip311
-	VMOVUPS (DX), Y4
+	JEQ     skip490
+	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
+	VMOVUPS 32(CX), Y4
 	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip311:
-	JMP final303
+skip490:
+	JMP final480
 
-empty287:
+empty464:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed302
+	JNE     summed479
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around312
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored313
+	JNE     around491
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored492
 
-around312:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around491:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored313:
-	JMP stored304
+stored492:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around493
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored494
 
-tooMany282:
-	MOVQ DI, results+24(FP)
+around493:
+	VMOVNTDQ Y0, 64(CX)(DX*4)
+	VMOVNTDQ Y0, 96(CX)(DX*4)
 
-over283:
-	ADDQ $0x00000010, R8
-	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile279
+stored494:
+	JMP stored481
 
-narrower280:
-	CMPQ R9, $0x00000010
-	JLT  narrower315
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over318
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tooMany459:
+	MOVQ SI, results+24(FP)
 
-result316:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many319
+over460:
+	JMP done377
 
-few320:
+narrower457:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower496
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over499
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result497:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many500
+
+few501:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty322
+	CMPQ    DX, BX
+	JGE     empty503
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none323
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows325
+	JEQ     none504
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows506
 
-row324:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row324
-
-rows325:
-	CMPQ R11, SI
-	JGE  rows327
-
-row326:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
+row505:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
+	MOVQ         (R9), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
 	VPBROADCASTD (R13), Y4
 	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPMOVZXBQ    (R8)(R10*1), Y5
 	VPSLLQ       $0x1c, Y5, Y6
 	VPOR         Y6, Y5, Y5
 	VPSLLD       $0x1c, Y5, Y5
@@ -16734,7 +19202,8 @@ row326:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
 	VPSLLQ       $0x1c, Y5, Y6
 	VPOR         Y6, Y5, Y5
 	VPSLLD       $0x1c, Y5, Y5
@@ -16744,178 +19213,188 @@ row326:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows327
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows327
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows327
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row326
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row505
 
-rows327:
-	JMP summed321
+rows506:
+	CMPQ R9, BX
+	JGE  rows508
 
-none323:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros328
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows330
-
-row329:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row507:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row329
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows508
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows508
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows508
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row507
 
-rows330:
-	CMPQ R10, SI
-	JGE  rows332
+rows508:
+	JMP summed502
 
-row331:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
+none504:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros509
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows511
+
+row510:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
 	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPMOVZXBQ    (R8)(R9*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -16923,7 +19402,8 @@ row331:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -16931,98 +19411,454 @@ row331:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows332
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows332
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows332
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row331
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row510
 
-rows332:
-	JMP summed321
+rows511:
+	CMPQ DI, BX
+	JGE  rows513
 
-zeros328:
-	MOVQ    BX, R10
+row512:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows513
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows513
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows513
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row512
+
+rows513:
+	JMP summed502
+
+zeros509:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows515
+
+row514:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row514
+
+rows515:
+	CMPQ DI, BX
+	JGE  rows517
+
+row516:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows517
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows517
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows517
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row516
+
+rows517:
+summed502:
+summed518:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special521
+
+final519:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around522
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored523
+
+around522:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y1, 32(CX)(DX*4)
+
+stored523:
+stored520:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result497
+	JMP  over499
+
+many500:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany498
+	JMP   few501
+
+special521:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow524
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored520
+
+narrow524:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip525
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty526
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty526:
+skip525:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip527
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip527:
+	JMP final519
+
+empty503:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed518
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around528
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored529
+
+around528:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y0, 32(CX)(DX*4)
+
+stored529:
+	JMP stored520
+
+tooMany498:
+	MOVQ SI, results+24(FP)
+
+over499:
+	JMP done377
+
+narrower496:
+	XORQ CX, CX
+
+tile530:
+	MOVQ CX, 8(SP)
+	SARQ $0x01, CX
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over534
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result532:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many535
+
+few536:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty538
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none539
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows334
+	JGE     rows541
 
-row333:
+row540:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17035,6 +19871,8 @@ row333:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -17052,28 +19890,22 @@ row333:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row333
+	JLT          row540
 
-rows334:
-	CMPQ R10, SI
-	JGE  rows336
+rows541:
+	CMPQ R10, BX
+	JGE  rows543
 
-row335:
+row542:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -17091,21 +19923,15 @@ row335:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows336
+	CMPQ         R10, BX
+	JGE          rows543
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -17123,21 +19949,15 @@ row335:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows336
+	CMPQ         R10, BX
+	JGE          rows543
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -17155,21 +19975,15 @@ row335:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows336
+	CMPQ         R10, BX
+	JGE          rows543
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -17187,168 +20001,25 @@ row335:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row335
-
-rows336:
-summed321:
-summed337:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special340
-
-final338:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around341
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored342
-
-around341:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored342:
-stored339:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result316
-	JMP  over318
-
-many319:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany317
-	JMP   few320
-
-special340:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow343
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored339
-
-narrow343:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip344
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty345
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty345:
-skip344:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip346
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip346:
-	JMP final338
-
-empty322:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed337
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around347
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored348
-
-around347:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored348:
-	JMP stored339
-
-tooMany317:
-	MOVQ DI, results+24(FP)
-
-over318:
-	ADDQ $0x00000008, R8
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower315:
-	CMPQ R9, $0x00000008
-	JLT  narrower350
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over353
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result351:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many354
-
-few355:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty357
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none358
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows360
-
-row359:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
+	CMPQ         R10, BX
+	JGE          rows543
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y3
+	VPBROADCASTD (R12), Y3
 	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y4
 	VPSLLQ       $0x1c, Y4, Y5
 	VPOR         Y5, Y4, Y4
 	VPSLLD       $0x1c, Y4, Y4
@@ -17358,253 +20029,140 @@ row359:
 	VMULPS       Y2, Y4, Y4
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row359
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows543
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows543
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows543
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row542
 
-rows360:
-	CMPQ R11, SI
-	JGE  rows362
+rows543:
+	JMP summed537
 
-row361:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows362
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows362
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows362
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows362
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows362
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows362
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows362
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row361
-
-rows362:
-	JMP summed356
-
-none358:
+none539:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros363
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows365
+	JEQ     zeros544
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows546
 
-row364:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row545:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row545
+
+rows546:
+	CMPQ R9, BX
+	JGE  rows548
+
+row547:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
 	VPSLLQ       $0x1c, Y2, Y3
 	VPOR         Y3, Y2, Y2
 	VPSLLD       $0x1c, Y2, Y2
@@ -17612,188 +20170,194 @@ row364:
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row364
-
-rows365:
-	CMPQ R10, SI
-	JGE  rows367
-
-row366:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows367
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows367
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows367
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows367
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows367
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows367
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows367
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row366
-
-rows367:
-	JMP summed356
-
-zeros363:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows369
-
-row368:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows548
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows548
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows548
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows548
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows548
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows548
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows548
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row547
+
+rows548:
+	JMP summed537
+
+zeros544:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows550
+
+row549:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row549
+
+rows550:
+	CMPQ R9, BX
+	JGE  rows552
+
+row551:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y2
+	VPBROADCASTD (R11), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPMOVZXBQ    (R8)(R10*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -17802,281 +20366,264 @@ row368:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row368
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows552
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows552
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows552
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows552
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows552
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows552
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows552
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row551
 
-rows369:
-	CMPQ R10, SI
-	JGE  rows371
-
-row370:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows371
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows371
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows371
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows371
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows371
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows371
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows371
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row370
-
-rows371:
-summed356:
-summed372:
+rows552:
+summed537:
+summed553:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special375
+	JNE  special556
 
-final373:
+final554:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around376
-	VMOVDQU Y0, (DX)
-	JMP     stored377
+	JNE     around557
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored558
 
-around376:
-	VMOVNTDQ Y0, (DX)
+around557:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored377:
-stored374:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result351
-	JMP  over353
+stored558:
+stored555:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result532
+	JMP  over534
 
-many354:
+many535:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany352
-	JMP   few355
+	JEQ   tooMany533
+	JMP   few536
 
-special375:
+special556:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow378
-	VMOVUPS Y0, (DX)
-	JMP     stored374
+	JEQ     narrow559
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored555
 
-narrow378:
+narrow559:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip379
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty380
-	SHRQ         $0x03, R10
+	JEQ          skip560
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty561
+	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R10, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty380:
-skip379:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip381
-	VMOVUPS (DX), Y1
-	VADDPS  Y0, Y1, Y0
+empty561:
+skip560:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip562
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
 
-skip381:
-	JMP final373
+skip562:
+	JMP final554
 
-empty357:
+empty538:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed372
+	JNE     summed553
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around382
-	VMOVDQU Y0, (DX)
-	JMP     stored383
+	JNE     around563
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored564
 
-around382:
-	VMOVNTDQ Y0, (DX)
+around563:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored383:
-	JMP stored374
+stored564:
+	JMP stored555
 
-tooMany352:
-	MOVQ DI, results+24(FP)
+tooMany533:
+	MOVQ SI, results+24(FP)
 
-over353:
-	ADDQ $0x00000004, R8
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000008, R9
+over534:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile530
 
-narrower350:
+done377:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -18086,314 +20633,73 @@ narrower350:
 
 // func sumCodesAVX2U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $0-128
+TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile384:
-	CMPQ R9, $0x00000020
-	JLT  narrower385
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over388
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile566:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower567
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over570
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result386:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many389
+result568:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many571
 
-few390:
+few572:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty392
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty574
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none393
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows395
-
-row394:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row394
-
-rows395:
-	CMPQ R11, SI
-	JGE  rows397
-
-row396:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row396
-
-rows397:
-	JMP summed391
-
-none393:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros398
-	MOVQ    BX, R10
+	JEQ     none575
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows400
+	JGE     rows577
 
-row399:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row399
-
-rows400:
-	CMPQ R10, SI
-	JGE  rows402
-
-row401:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row401
-
-rows402:
-	JMP summed391
-
-zeros398:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows404
-
-row403:
+row576:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18406,73 +20712,1732 @@ row403:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
+	VBROADCASTSS (R14), Y9
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row403
+	JLT          row576
 
-rows404:
-	CMPQ R10, SI
-	JGE  rows406
+rows577:
+	CMPQ R10, BX
+	JGE  rows579
 
-row405:
+row578:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
+	VBROADCASTSS (R12), Y9
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row578
+
+rows579:
+	JMP summed573
+
+none575:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros580
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows582
+
+row581:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row581
+
+rows582:
+	CMPQ R9, BX
+	JGE  rows584
+
+row583:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row583
+
+rows584:
+	JMP summed573
+
+zeros580:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows586
+
+row585:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row585
+
+rows586:
+	CMPQ R9, BX
+	JGE  rows588
+
+row587:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row587
+
+rows588:
+summed573:
+summed589:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special592
+
+final590:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around593
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	JMP     stored594
+
+around593:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored594:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around595
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored596
+
+around595:
+	VMOVNTDQ Y6, 192(CX)(DX*4)
+	VMOVNTDQ Y7, 224(CX)(DX*4)
+
+stored596:
+stored591:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result568
+	JMP  over570
+
+many571:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany569
+	JMP   few572
+
+special592:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow597
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored591
+
+narrow597:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip598
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty599
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty599:
+skip598:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip600
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip600:
+	JMP final590
+
+empty574:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed589
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around601
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	JMP     stored602
+
+around601:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored602:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around603
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored604
+
+around603:
+	VMOVNTDQ Y0, 192(CX)(DX*4)
+	VMOVNTDQ Y0, 224(CX)(DX*4)
+
+stored604:
+	JMP stored591
+
+tooMany569:
+	MOVQ SI, results+24(FP)
+
+over570:
+	SUBQ $0x00000040, (SP)
+	JLE  done565
+	ADDQ $0x00000020, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile566
+
+narrower567:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower606
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over609
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result607:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many610
+
+few611:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty613
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none614
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows616
+
+row615:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row615
+
+rows616:
+	CMPQ R10, BX
+	JGE  rows618
+
+row617:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row617
+
+rows618:
+	JMP summed612
+
+none614:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros619
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows621
+
+row620:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row620
+
+rows621:
+	CMPQ R9, BX
+	JGE  rows623
+
+row622:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row622
+
+rows623:
+	JMP summed612
+
+zeros619:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows625
+
+row624:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row624
+
+rows625:
+	CMPQ R9, BX
+	JGE  rows627
+
+row626:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row626
+
+rows627:
+summed612:
+summed628:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special631
+
+final629:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around632
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	JMP     stored633
+
+around632:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored633:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around634
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored635
+
+around634:
+	VMOVNTDQ Y4, 128(CX)(DX*4)
+	VMOVNTDQ Y5, 160(CX)(DX*4)
+
+stored635:
+stored630:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result607
+	JMP  over609
+
+many610:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany608
+	JMP   few611
+
+special631:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow636
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored630
+
+narrow636:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip637
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty638
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty638:
+skip637:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip639
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip639:
+	JMP final629
+
+empty613:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed628
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around640
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	JMP     stored641
+
+around640:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored641:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around642
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored643
+
+around642:
+	VMOVNTDQ Y0, 128(CX)(DX*4)
+	VMOVNTDQ Y0, 160(CX)(DX*4)
+
+stored643:
+	JMP stored630
+
+tooMany608:
+	MOVQ SI, results+24(FP)
+
+over609:
+	JMP done565
+
+narrower606:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower645
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over648
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result646:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many649
+
+few650:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty652
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none653
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows655
+
+row654:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row654
+
+rows655:
+	CMPQ R10, BX
+	JGE  rows657
+
+row656:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row656
+
+rows657:
+	JMP summed651
+
+none653:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros658
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows660
+
+row659:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row659
+
+rows660:
+	CMPQ R9, BX
+	JGE  rows662
+
+row661:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row661
+
+rows662:
+	JMP summed651
+
+zeros658:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows664
+
+row663:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18481,7 +22446,8 @@ row405:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y6
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18490,7 +22456,7 @@ row405:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
+	VPMOVZXBQ    8(R8)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18499,7 +22465,7 @@ row405:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
+	VPMOVZXBQ    12(R8)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18508,219 +22474,258 @@ row405:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row405
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row663
 
-rows406:
-summed391:
-summed407:
+rows664:
+	CMPQ R9, BX
+	JGE  rows666
+
+row665:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row665
+
+rows666:
+summed651:
+summed667:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special410
+	JNE  special670
 
-final408:
+final668:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around411
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored412
+	JNE     around671
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	JMP     stored672
 
-around411:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
+around671:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored412:
-stored409:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result386
-	JMP  over388
+stored672:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around673
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored674
 
-many389:
+around673:
+	VMOVNTDQ Y2, 64(CX)(DX*4)
+	VMOVNTDQ Y3, 96(CX)(DX*4)
+
+stored674:
+stored669:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result646
+	JMP  over648
+
+many649:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany387
-	JMP   few390
+	JEQ   tooMany647
+	JMP   few650
 
-special410:
+special670:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow413
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored409
+	JEQ     narrow675
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored669
 
-narrow413:
+narrow675:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip414
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty415
-	SHRQ         $0x03, R10
+	JEQ          skip676
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty677
+	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty415:
-skip414:
+empty677:
+skip676:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip416
-	VMOVUPS (DX), Y4
+	JEQ     skip678
+	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
+	VMOVUPS 32(CX), Y4
 	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip416:
-	JMP final408
+skip678:
+	JMP final668
 
-empty392:
+empty652:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed407
+	JNE     summed667
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around417
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored418
+	JNE     around679
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	JMP     stored680
 
-around417:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around679:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored418:
-	JMP stored409
+stored680:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around681
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored682
 
-tooMany387:
-	MOVQ DI, results+24(FP)
+around681:
+	VMOVNTDQ Y0, 64(CX)(DX*4)
+	VMOVNTDQ Y0, 96(CX)(DX*4)
 
-over388:
-	ADDQ $0x00000010, R8
-	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile384
+stored682:
+	JMP stored669
 
-narrower385:
-	CMPQ R9, $0x00000010
-	JLT  narrower420
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over423
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tooMany647:
+	MOVQ SI, results+24(FP)
 
-result421:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many424
+over648:
+	JMP done565
 
-few425:
+narrower645:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower684
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over687
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result685:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many688
+
+few689:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty427
+	CMPQ    DX, BX
+	JGE     empty691
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none428
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows430
+	JEQ     none692
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows694
 
-row429:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row429
-
-rows430:
-	CMPQ R11, SI
-	JGE  rows432
-
-row431:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
+row693:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
+	MOVQ         (R9), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
 	VPBROADCASTD (R13), Y4
 	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPMOVZXBQ    (R8)(R10*1), Y5
 	VPSLLQ       $0x1c, Y5, Y6
 	VPOR         Y6, Y5, Y5
 	VPSLLD       $0x1c, Y5, Y5
@@ -18730,7 +22735,8 @@ row431:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
 	VPSLLQ       $0x1c, Y5, Y6
 	VPOR         Y6, Y5, Y5
 	VPSLLD       $0x1c, Y5, Y5
@@ -18740,178 +22746,188 @@ row431:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows432
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows432
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows432
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row431
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row693
 
-rows432:
-	JMP summed426
+rows694:
+	CMPQ R9, BX
+	JGE  rows696
 
-none428:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros433
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows435
-
-row434:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row695:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row434
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row695
 
-rows435:
-	CMPQ R10, SI
-	JGE  rows437
+rows696:
+	JMP summed690
 
-row436:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
+none692:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros697
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows699
+
+row698:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
 	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPMOVZXBQ    (R8)(R9*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -18919,7 +22935,8 @@ row436:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -18927,98 +22944,454 @@ row436:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows437
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows437
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows437
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row436
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row698
 
-rows437:
-	JMP summed426
+rows699:
+	CMPQ DI, BX
+	JGE  rows701
 
-zeros433:
-	MOVQ    BX, R10
+row700:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows701
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows701
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows701
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row700
+
+rows701:
+	JMP summed690
+
+zeros697:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows703
+
+row702:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row702
+
+rows703:
+	CMPQ DI, BX
+	JGE  rows705
+
+row704:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows705
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows705
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows705
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row704
+
+rows705:
+summed690:
+summed706:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special709
+
+final707:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around710
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored711
+
+around710:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y1, 32(CX)(DX*4)
+
+stored711:
+stored708:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result685
+	JMP  over687
+
+many688:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany686
+	JMP   few689
+
+special709:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow712
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored708
+
+narrow712:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip713
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty714
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty714:
+skip713:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip715
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip715:
+	JMP final707
+
+empty691:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed706
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around716
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored717
+
+around716:
+	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ Y0, 32(CX)(DX*4)
+
+stored717:
+	JMP stored708
+
+tooMany686:
+	MOVQ SI, results+24(FP)
+
+over687:
+	JMP done565
+
+narrower684:
+	XORQ CX, CX
+
+tile718:
+	MOVQ CX, 8(SP)
+	SARQ $0x01, CX
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over722
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result720:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many723
+
+few724:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty726
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none727
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows439
+	JGE     rows729
 
-row438:
+row728:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19031,6 +23404,8 @@ row438:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -19048,28 +23423,22 @@ row438:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row438
+	JLT          row728
 
-rows439:
-	CMPQ R10, SI
-	JGE  rows441
+rows729:
+	CMPQ R10, BX
+	JGE  rows731
 
-row440:
+row730:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -19087,21 +23456,15 @@ row440:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows441
+	CMPQ         R10, BX
+	JGE          rows731
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -19119,21 +23482,15 @@ row440:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows441
+	CMPQ         R10, BX
+	JGE          rows731
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -19151,21 +23508,15 @@ row440:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows441
+	CMPQ         R10, BX
+	JGE          rows731
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -19183,168 +23534,25 @@ row440:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row440
-
-rows441:
-summed426:
-summed442:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special445
-
-final443:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around446
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored447
-
-around446:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored447:
-stored444:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result421
-	JMP  over423
-
-many424:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany422
-	JMP   few425
-
-special445:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow448
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored444
-
-narrow448:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip449
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty450
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty450:
-skip449:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip451
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip451:
-	JMP final443
-
-empty427:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed442
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around452
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored453
-
-around452:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored453:
-	JMP stored444
-
-tooMany422:
-	MOVQ DI, results+24(FP)
-
-over423:
-	ADDQ $0x00000008, R8
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower420:
-	CMPQ R9, $0x00000008
-	JLT  narrower455
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over458
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result456:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many459
-
-few460:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    BX, SI
-	JGE     empty462
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none463
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows465
-
-row464:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
+	CMPQ         R10, BX
+	JGE          rows731
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y3
+	VPBROADCASTD (R12), Y3
 	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y4
 	VPSLLQ       $0x1c, Y4, Y5
 	VPOR         Y5, Y4, Y4
 	VPSLLD       $0x1c, Y4, Y4
@@ -19354,253 +23562,140 @@ row464:
 	VMULPS       Y2, Y4, Y4
 	VMULPS       Y4, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row464
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows731
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows731
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows731
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row730
 
-rows465:
-	CMPQ R11, SI
-	JGE  rows467
+rows731:
+	JMP summed725
 
-row466:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows467
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows467
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows467
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows467
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows467
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows467
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows467
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R12*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row466
-
-rows467:
-	JMP summed461
-
-none463:
+none727:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros468
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows470
+	JEQ     zeros732
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows734
 
-row469:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row733:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row733
+
+rows734:
+	CMPQ R9, BX
+	JGE  rows736
+
+row735:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
 	VPSLLQ       $0x1c, Y2, Y3
 	VPOR         Y3, Y2, Y2
 	VPSLLD       $0x1c, Y2, Y2
@@ -19608,188 +23703,194 @@ row469:
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row469
-
-rows470:
-	CMPQ R10, SI
-	JGE  rows472
-
-row471:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows472
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows472
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows472
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows472
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows472
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows472
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows472
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	VPMOVZXBQ    (R8)(R11*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row471
-
-rows472:
-	JMP summed461
-
-zeros468:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows474
-
-row473:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows736
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows736
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows736
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows736
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows736
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows736
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows736
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row735
+
+rows736:
+	JMP summed725
+
+zeros732:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows738
+
+row737:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row737
+
+rows738:
+	CMPQ R9, BX
+	JGE  rows740
+
+row739:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y1
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y2
+	VPBROADCASTD (R11), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPMOVZXBQ    (R8)(R10*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -19798,281 +23899,264 @@ row473:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row473
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows740
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows740
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows740
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows740
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows740
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows740
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows740
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row739
 
-rows474:
-	CMPQ R10, SI
-	JGE  rows476
-
-row475:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows476
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows476
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows476
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows476
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows476
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows476
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows476
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row475
-
-rows476:
-summed461:
-summed477:
+rows740:
+summed725:
+summed741:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special480
+	JNE  special744
 
-final478:
+final742:
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around481
-	VMOVDQU Y0, (DX)
-	JMP     stored482
+	JNE     around745
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored746
 
-around481:
-	VMOVNTDQ Y0, (DX)
+around745:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored482:
-stored479:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result456
-	JMP  over458
+stored746:
+stored743:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result720
+	JMP  over722
 
-many459:
+many723:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany457
-	JMP   few460
+	JEQ   tooMany721
+	JMP   few724
 
-special480:
+special744:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow483
-	VMOVUPS Y0, (DX)
-	JMP     stored479
+	JEQ     narrow747
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored743
 
-narrow483:
+narrow747:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip484
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty485
-	SHRQ         $0x03, R10
+	JEQ          skip748
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty749
+	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R10, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty485:
-skip484:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip486
-	VMOVUPS (DX), Y1
-	VADDPS  Y0, Y1, Y0
+empty749:
+skip748:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip750
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
 
-skip486:
-	JMP final478
+skip750:
+	JMP final742
 
-empty462:
+empty726:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed477
+	JNE     summed741
+	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around487
-	VMOVDQU Y0, (DX)
-	JMP     stored488
+	JNE     around751
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored752
 
-around487:
-	VMOVNTDQ Y0, (DX)
+around751:
+	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored488:
-	JMP stored479
+stored752:
+	JMP stored743
 
-tooMany457:
-	MOVQ DI, results+24(FP)
+tooMany721:
+	MOVQ SI, results+24(FP)
 
-over458:
-	ADDQ $0x00000004, R8
-	ADDQ $+32, to+56(FP)
-	SUBQ $0x00000008, R9
+over722:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile718
 
-narrower455:
+done565:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

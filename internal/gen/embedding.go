@@ -37,8 +37,9 @@ type rowSum struct {
 	upper    any               // where bf16 is taken apart: the bits of the odd elements
 	oddWords reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
 
+	shifted shifted
+
 	tile    func()                     // emits a group of vectors of a result
-	repeats bool                       // the first columns of which are done already
 	advance func(move func(bytes int)) // moves what belongs to the results by so many bytes of each column
 	check   func(bytes reg.GPVirtual, tooMany string)
 	aside   []func() // see rarely
@@ -60,7 +61,7 @@ func (s *rowSum) function() {
 		}
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
-	s.results([]int{16, 8, 6, 4, 2, 1}, s.notTooMany)
+	s.results([]int{16, 8, 6, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
 	s.pins.registers = nil
 }
 
@@ -90,7 +91,10 @@ func (s *rowSum) rarely(code func()) {
 // lists loads how far rows lie apart and where positions are, and puts the ends of lists
 // into the place of their lengths.
 func (s *rowSum) lists() {
-	s.stride, s.positions = param(s.c, "stride"), param(s.c, "positions")
+	s.stride = param(s.c, "stride")
+	if s.isa.masks {
+		s.positions = param(s.c, "positions")
+	}
 	for _, list := range [][2]string{{"positions", "known"}, {"start", "results"}} {
 		end := param(s.c, list[1])
 		s.c.SHLQ(operand.Imm(3), end)
@@ -104,30 +108,35 @@ func (s *rowSum) sourcesBeside() {
 	c, none := s.c, s.newLabel("none")
 	s.sources = param(c, "sources")
 	branch(c.TESTQ, s.sources, s.sources, c.JEQ, none)
-	c.SUBQ(s.positions, s.sources)
+	c.SUBQ(s.listed(), s.sources)
 	c.Label(none)
 }
 
 // results emits the results: tiles of columns, as many vectors wide as one of groups
 // says, which has the largest first, of one result after the other, then the next
 // columns of all. So what a tile needs stays in registers, and results are few enough
-// for their rows to stay in the caches.
+// for their rows to stay in the caches. Without masks groups are those in shifted.
 // check may end the results before one of too many rows.
-func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany string)) {
+func (s *rowSum) results(groups, shifted []int, check func(bytes reg.GPVirtual, tooMany string)) {
 	c := s.c
 	s.to, s.begin, s.end, s.next = c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	s.rows, s.columns = param(c, "rows"), param(c, "columns")
-	if !s.isa.masks {
-		groups = halves(groups)
-	}
-	s.check, s.group = check, groups[0]
-	s.sums = s.newValue()
-	for i, group := range groups {
-		s.group = group
-		s.tiles(i == 0)
-	}
-	if !s.packed() {
-		s.rest()
+	s.rows = param(c, "rows")
+	s.check = check
+	if s.isa.masks {
+		s.columns = param(c, "columns")
+		s.group = groups[0]
+		s.sums = s.newValue()
+		for i, group := range groups {
+			s.group = group
+			s.tiles(i == 0)
+		}
+		if !s.packed() {
+			s.rest()
+		}
+	} else {
+		s.group = shifted[0]
+		s.sums = s.newValue()
+		s.shiftedTiles(shifted)
 	}
 	done := s.c.GP64()
 	c.MOVQ(s.param("results"), done)
@@ -135,16 +144,6 @@ func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany s
 	c.SHRQ(operand.Imm(3), done)
 	c.Store(done, c.ReturnIndex(0))
 	endFunction(c)
-}
-
-// halves returns the powers of two in half of some numbers.
-func halves(groups []int) (half []int) {
-	for _, g := range groups {
-		if g >= 2 && g&(g-1) == 0 {
-			half = append(half, g/2)
-		}
-	}
-	return half
 }
 
 // ofEach emits a tile of each result: little, as bags may have few rows. One begins
@@ -156,10 +155,10 @@ func (s *rowSum) ofEach() {
 	c.MOVQ(s.param("start"), s.next)
 	branch(c.CMPQ, s.next, s.param("results"), c.JGE, over)
 	c.MOVQ(operand.Mem{Base: s.next}, s.begin)
-	c.LEAQ(operand.Mem{Base: s.positions, Index: s.begin, Scale: 8}, s.begin)
+	s.positionAt(s.begin)
 	c.Label(result)
 	c.MOVQ(operand.Mem{Base: s.next, Disp: 8}, s.end)
-	c.LEAQ(operand.Mem{Base: s.positions, Index: s.end, Scale: 8}, s.end)
+	s.positionAt(s.end)
 	c.MOVQ(s.end, bytes)
 	c.SUBQ(s.begin, bytes)
 	s.check(bytes, tooMany)
@@ -177,6 +176,16 @@ func (s *rowSum) ofEach() {
 	c.Label(tooMany)
 	c.MOVQ(s.next, s.param("results"))
 	c.Label(over)
+}
+
+// positionAt turns a number into the place of that position. Without masks registers are needed elsewhere.
+func (s *rowSum) positionAt(number reg.GPVirtual) {
+	if s.isa.masks {
+		s.c.LEAQ(operand.Mem{Base: s.positions, Index: number, Scale: 8}, number)
+		return
+	}
+	s.c.SHLQ(operand.Imm(3), number)
+	s.c.ADDQ(s.param("positions"), number)
 }
 
 // param is where a parameter lies that is looked at once a result or less often.
@@ -199,37 +208,15 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.Label(end)
 }
 
-// rest emits less than a vector's columns: without masks a vector whose first columns are done,
-// and are done once more.
+// rest emits less than a vector's columns.
 func (s *rowSum) rest() {
-	c, done := s.c, s.newLabel("done")
-	branch(c.TESTQ, s.columns, s.columns, c.JLE, done)
+	done := s.newLabel("done")
+	branch(s.c.TESTQ, s.columns, s.columns, s.c.JLE, done)
 	s.group = 1
-	if s.isa.masks {
-		s.maskTail(s.columns)
-	} else {
-		again, bytes := s.again(), c.GP64()
-		c.ADDQ(again, s.columns)
-		c.IMUL3Q(operand.I32(-s.rowBytes(1)), again, bytes)
-		c.ADDQ(bytes, s.rows)
-		s.advance(func(size int) {
-			c.IMUL3Q(operand.I32(-size), again, bytes)
-			c.ADDQ(bytes, s.param("to"))
-		})
-		s.repeats = true
-	}
+	s.maskTail(s.columns)
 	s.ofEach()
-	s.tail, s.repeats = nil, false
-	c.Label(done)
-}
-
-// again returns how many of the last vector's columns are done before it.
-func (s *rowSum) again() reg.GPVirtual {
-	again := s.c.GP64()
-	s.c.MOVQ(s.param("columns"), again)
-	s.c.NEGQ(again)
-	s.c.ANDQ(operand.Imm(uint64(s.lanes-1)), again)
-	return again
+	s.tail = nil
+	s.c.Label(done)
 }
 
 // when emits code that runs only where a bit of the mode is set.

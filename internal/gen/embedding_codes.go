@@ -31,7 +31,7 @@ func (s *rowSum) codesFunction() {
 		"lie so many bytes apart.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists()
-	s.results([]int{8, 4, 2, 1}, s.notTooMany)
+	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
 }
 
 // rowBytes is how many bytes of a row so many columns take.

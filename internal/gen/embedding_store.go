@@ -35,24 +35,29 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.narrows() {
 		s.when(sumBF16|sumF16, func() {
-			s.storeZeros(zero, s.group*s.lanes*f16.size)
+			s.storeZeros(zero, f16.size)
 			s.c.JMP(operand.LabelRef(stored))
 		})
 	}
-	s.storeZeros(zero, s.group*s.lanes*s.out.size)
+	s.storeZeros(zero, s.out.size)
 	s.c.JMP(operand.LabelRef(stored))
 }
 
-// storeZeros stores so many bytes of zeros.
-func (s *rowSum) storeZeros(zero reg.VecVirtual, bytes int) {
-	var zeros []reg.Register
-	for ; bytes >= s.isa.bytes; bytes -= s.isa.bytes {
-		zeros = append(zeros, zero)
+// storeZeros stores zeros of a size.
+func (s *rowSum) storeZeros(zero reg.VecVirtual, size int) {
+	for _, part := range [][2]int{{0, s.fixed()}, {s.fixed(), s.group}} {
+		var zeros []reg.Register
+		bytes := (part[1] - part[0]) * s.lanes * size
+		for ; bytes >= s.isa.bytes; bytes -= s.isa.bytes {
+			zeros = append(zeros, zero)
+		}
+		if bytes > 0 {
+			zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
+		}
+		if len(zeros) > 0 {
+			s.storeEither(zeros, s.placeOf(part[0], size), s.ifStream)
+		}
 	}
-	if bytes > 0 {
-		zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
-	}
-	s.storeEither(zeros, s.place(0), s.ifStream)
 }
 
 // ifStream jumps where stores go around the caches.
@@ -67,7 +72,7 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	branch(s.c.TESTQ, operand.U32(sumWide), s.param("mode"), s.c.JEQ, narrow)
 	for v := range sum {
 		r := s.inOrder(sum, v)
-		to := memory{operand.Mem{Base: s.to, Disp: v * s.isa.bytes}}
+		to := s.placeOf(v, s.compute.size)
 		if s.tail != nil {
 			s.compute.masked(s.kernel, []reg.Register{r}, to)
 		} else {
@@ -96,15 +101,16 @@ func (s *rowSum) storeNarrow(sum value, bit int, t *storage, stored string) {
 }
 
 // place is where a vector of a tile is stored, rounded.
-func (s *rowSum) place(v int) memory {
-	return memory{operand.Mem{Base: s.to, Disp: v * s.lanes * s.out.size}}
+func (s *rowSum) place(v int) memory { return s.placeOf(v, s.out.size) }
+
+// placeOf is that of elements of a size.
+func (s *rowSum) placeOf(v, size int) memory {
+	return s.shiftedPlace(operand.Mem{Base: s.to, Disp: v * s.lanes * size}, v, size)
 }
 
 // addThere adds what is stored to sums.
 func (s *rowSum) addThere(sum value) {
-	if s.repeats {
-		s.forget(sum[0])
-	}
+	s.forget(sum)
 	for v := 0; v < len(sum); v++ {
 		if !s.split {
 			s.emit(s.ps("VADD"), sum[v], s.out.load(s.kernel, s.place(v)), sum[v])
@@ -115,15 +121,6 @@ func (s *rowSum) addThere(sum value) {
 		v++
 		s.emit(s.ps("VADD"), sum[v], odd, sum[v])
 	}
-}
-
-// forget clears the sums of columns that are done already, and stay as they are.
-func (s *rowSum) forget(sum reg.VecVirtual) {
-	count, done, whole := s.c.XMM(), s.vector(), either(s.double(), "Q", "D")
-	s.c.VMOVQ(s.again(), count)
-	s.emit("VPBROADCAST"+whole, count, done)
-	s.emit("VPCMPGT"+whole, s.laneNumbers(), done, done)
-	s.emit(s.ps("VANDN"), sum, done, sum)
 }
 
 // inOrder returns a vector of sums in the order of columns.
@@ -172,18 +169,23 @@ func (s *rowSum) divide(sum value) {
 // as store does: two at a time where rounding takes registers.
 func (s *rowSum) round(sum value) {
 	whole := s.group
-	if s.out != s.compute {
-		s.group = min(2, whole)
-	}
-	for v := 0; v < whole; v += s.group {
-		packed := s.out.pack(s.kernel, sum[v:v+s.group])
-		if s.tail != nil {
-			s.out.masked(s.kernel, packed, s.place(v))
-		} else {
-			s.storeEither(packed, s.place(v), s.ifStream)
+	for v, end := 0, 0; v < whole; v = end {
+		switch end = whole; {
+		case s.out != s.compute:
+			end = min(v+2, whole)
+		case v < s.fixed():
+			end = s.fixed()
 		}
+		to := s.place(v)
+		s.group = end - v
+		packed := s.out.pack(s.kernel, sum[v:end])
+		if s.tail != nil {
+			s.out.masked(s.kernel, packed, to)
+		} else {
+			s.storeEither(packed, to, s.ifStream)
+		}
+		s.group = whole
 	}
-	s.group = whole
 }
 
 // pinRounding keeps in registers what bf16 is taken apart and rounded with.

@@ -63,11 +63,11 @@ func (p *rowPairs) sum() {
 	for _, l := range p.lanesOf {
 		p.emit(p.bits("VPXOR"), l, l, l)
 	}
+	c.XORQ(p.at, p.at)
 	c.MOVQ(place(p.c, "n"), p.left)
 	if !p.isa.masks {
 		p.multiplyLast()
 	}
-	c.XORQ(p.at, p.at)
 	c.Label("stripe")
 	branch(c.CMPQ, p.left, operand.U32(stripeLanes), c.JLT, "rest")
 	for v := range p.lanesOf {
@@ -127,6 +127,7 @@ func (p *rowPairs) multiplyLast() {
 	p.c.SHLQ(operand.Imm(uint64(p.out.size/2)), p.at)
 	p.emit("VPERMPS", p.product(0), p.places, p.last)
 	p.emit("VANDPS", p.lives, p.last, p.last)
+	p.c.XORQ(p.at, p.at)
 	p.c.Label(none)
 }
 
