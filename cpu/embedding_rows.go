@@ -14,6 +14,7 @@ type rowSum struct {
 	needs   ISA
 	in, out tensor.DType
 	least   int64 // the fewest columns that it takes
+	few     bool  // run takes fewer, too, of rows of the results' type
 	unit    int64 // what their number is a multiple of, if it is not 0
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors, to *byte, apart, columns, mode int) int
@@ -51,7 +52,11 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	if s.unit > 0 {
 		whole -= whole % s.unit
 	}
-	if whole < s.least || !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
+	least := s.least
+	if s.few && s.in == s.out && len(m.Ranks) == 0 {
+		least = 1
+	}
+	if whole < least || !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
 		whole = 0
 	}
 	if whole < m.Columns {

@@ -24264,6 +24264,8 @@ over172:
 
 narrower169:
 	XORQ CX, CX
+	CMPQ (SP), $0x00000008
+	JLT  few211
 
 tile209:
 	MOVQ CX, 8(SP)
@@ -24271,26 +24273,26 @@ tile209:
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over213
+	JGE  over215
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result211:
+result213:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many214
+	JGT  many216
 
-few215:
+few217:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty217
+	JGE     empty219
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none218
+	JEQ     none220
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -24301,9 +24303,9 @@ few215:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows220
+	JGE     rows222
 
-row219:
+row221:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -24315,99 +24317,99 @@ row219:
 	PREFETCHT0   31(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row219
-
-rows220:
-	CMPQ R10, BX
-	JGE  rows222
-
-row221:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows222
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows222
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows222
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows222
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows222
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows222
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows222
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
 	JLT          row221
 
 rows222:
-	JMP summed216
+	CMPQ R10, BX
+	JGE  rows224
 
-none218:
+row223:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows224
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows224
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows224
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows224
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows224
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows224
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows224
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row223
+
+rows224:
+	JMP summed218
+
+none220:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows224
+	JGE     rows226
 
-row223:
+row225:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -24416,117 +24418,117 @@ row223:
 	PREFETCHT0 31(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row223
-
-rows224:
-	CMPQ R9, BX
-	JGE  rows226
-
-row225:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows226
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows226
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows226
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows226
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows226
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows226
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows226
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row225
+	JLT        row225
 
 rows226:
-summed216:
-summed227:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special230
+	CMPQ R9, BX
+	JGE  rows228
 
-final228:
+row227:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows228
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows228
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows228
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows228
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows228
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows228
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows228
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row227
+
+rows228:
+summed218:
+summed229:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special232
+
+final230:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around231
+	JNE     around233
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored232
+	JMP     stored234
 
-around231:
+around233:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored232:
-stored229:
+stored234:
+stored231:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result211
-	JMP  over213
+	JLT  result213
+	JMP  over215
 
-many214:
+many216:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany212
-	JMP   few215
+	JEQ   tooMany214
+	JMP   few217
 
-special230:
+special232:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow233
+	JEQ     narrow235
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored229
+	JMP     stored231
 
-narrow233:
+narrow235:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip234
+	JEQ          skip236
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty235
+	JEQ          empty237
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty235:
-skip234:
+empty237:
+skip236:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip236
+	JEQ          skip238
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip237
+	JEQ          skip239
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24540,7 +24542,7 @@ skip234:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip237:
+skip239:
 	MOVQ         8(SP), DX
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
@@ -24552,21 +24554,21 @@ skip237:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around238
+	JNE          around240
 	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored239
+	JMP          stored241
 
-around238:
+around240:
 	VMOVNTDQ X0, (CX)(DX*2)
 
-stored239:
-	JMP stored229
+stored241:
+	JMP stored231
 
-skip236:
+skip238:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip240
+	JEQ          skip242
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip241
+	JEQ          skip243
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24579,23 +24581,23 @@ skip236:
 	VCVTPH2PS    (CX)(DX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip241:
+skip243:
 	MOVQ      8(SP), DX
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around242
+	JNE       around244
 	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored243
+	JMP       stored245
 
-around242:
+around244:
 	VMOVNTDQ X0, (CX)(DX*2)
 
-stored243:
-	JMP stored229
+stored245:
+	JMP stored231
 
-skip240:
+skip242:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip244
+	JEQ          skip246
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24608,48 +24610,346 @@ skip240:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip244:
-	JMP final228
+skip246:
+	JMP final230
 
-empty217:
+empty219:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed227
+	JNE     summed229
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip245
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around246
-	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored247
-
-around246:
-	VMOVNTDQ X0, (CX)(DX*2)
-
-stored247:
-	JMP stored229
-
-skip245:
+	JEQ     skip247
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around248
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU X0, (CX)(DX*2)
 	JMP     stored249
 
 around248:
-	VMOVNTDQ Y0, (CX)(DX*4)
+	VMOVNTDQ X0, (CX)(DX*2)
 
 stored249:
-	JMP stored229
+	JMP stored231
 
-tooMany212:
+skip247:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around250
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored251
+
+around250:
+	VMOVNTDQ Y0, (CX)(DX*4)
+
+stored251:
+	JMP stored231
+
+tooMany214:
 	MOVQ SI, results+24(FP)
 
-over213:
+over215:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
 	JNE  tile209
+	JMP  done212
 
+few211:
+	MOVQ         CX, 8(SP)
+	LEAQ         (DI)(CX*4), R8
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         to+56(FP), CX
+	MOVQ         start+16(FP), SI
+	CMPQ         SI, results+24(FP)
+	JGE          over254
+	MOVQ         (SI), DX
+	SHLQ         $0x03, DX
+	ADDQ         positions+32(FP), DX
+
+result252:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many255
+
+few256:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty258
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none259
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows261
+
+row260:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row260
+
+rows261:
+	CMPQ R9, BX
+	JGE  rows263
+
+row262:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows263
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows263
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows263
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows263
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows263
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows263
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows263
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row262
+
+rows263:
+	JMP summed257
+
+none259:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows265
+
+row264:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 31(R8)(R10*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row264
+
+rows265:
+	CMPQ DI, BX
+	JGE  rows267
+
+row266:
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows267
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows267
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows267
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows267
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows267
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows267
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows267
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JLT        row266
+
+rows267:
+summed257:
+summed268:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special271
+
+final269:
+	MOVQ       8(SP), DX
+	VMASKMOVPS Y0, Y1, (CX)(DX*4)
+
+stored270:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result252
+	JMP  over254
+
+many255:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany253
+	JMP   few256
+
+special271:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow272
+	MOVQ       8(SP), DX
+	VMASKMOVPS Y0, Y1, (CX)(DX*4)
+	JMP        stored270
+
+narrow272:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip273
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty274
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+
+empty274:
+skip273:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip275
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMASKMOVPS   (CX)(DX*4), Y1, Y2
+	VADDPS       Y0, Y2, Y0
+
+skip275:
+	JMP final269
+
+empty258:
+	JMP summed268
+
+tooMany253:
+	MOVQ SI, results+24(FP)
+
+over254:
+done212:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -24692,18 +24992,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none250
+	JEQ   none276
 	SUBQ  positions+32(FP), CX
 
-none250:
+none276:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile252:
+tile278:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower253
+	JLE     narrower279
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -24712,21 +25012,21 @@ tile252:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over256
+	JGE     over282
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result254:
+result280:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many257
+	JGT  many283
 
-few258:
+few284:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24736,7 +25036,7 @@ few258:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty259
+	JGE     empty285
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -24748,9 +25048,9 @@ few258:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows261
+	JGE     rows287
 
-row260:
+row286:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -24797,13 +25097,13 @@ row260:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row260
+	JLT          row286
 
-rows261:
+rows287:
 	CMPQ R13, SI
-	JGE  rows263
+	JGE  rows289
 
-row262:
+row288:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -24844,25 +25144,25 @@ row262:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row262
+	JLT          row288
 
-rows263:
-summed264:
+rows289:
+summed290:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special267
+	JNE  special293
 
-final265:
+final291:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around268
+	JNE     around294
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
 	VMOVDQU Y4, 128(DX)
 	VMOVDQU Y5, 160(DX)
-	JMP     stored269
+	JMP     stored295
 
-around268:
+around294:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -24870,35 +25170,35 @@ around268:
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
 
-stored269:
+stored295:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around270
+	JNE     around296
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored271
+	JMP     stored297
 
-around270:
+around296:
 	VMOVNTDQ Y6, 192(DX)(BX*4)
 	VMOVNTDQ Y7, 224(DX)(BX*4)
 
-stored271:
-stored266:
+stored297:
+stored292:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result254
-	JMP  over256
+	JLT  result280
+	JMP  over282
 
-many257:
+many283:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany255
-	JMP   few258
+	JEQ   tooMany281
+	JMP   few284
 
-special267:
+special293:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow272
+	JEQ     narrow298
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -24909,14 +25209,14 @@ special267:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored266
+	JMP     stored292
 
-narrow272:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip273
+	JEQ          skip299
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty274
+	JEQ          empty300
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -24930,12 +25230,12 @@ narrow272:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty274:
-skip273:
+empty300:
+skip299:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip275
+	JEQ       skip301
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip276
+	JEQ       skip302
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -24963,7 +25263,7 @@ skip273:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip276:
+skip302:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -24981,14 +25281,14 @@ skip276:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
+	JNE       around303
 	VMOVDQU   Y0, (DX)
-	JMP       stored278
+	JMP       stored304
 
-around277:
+around303:
 	VMOVNTDQ Y0, (DX)
 
-stored278:
+stored304:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25006,14 +25306,14 @@ stored278:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
+	JNE       around305
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored280
+	JMP       stored306
 
-around279:
+around305:
 	VMOVNTDQ Y0, 32(DX)
 
-stored280:
+stored306:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25031,14 +25331,14 @@ stored280:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
+	JNE       around307
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored282
+	JMP       stored308
 
-around281:
+around307:
 	VMOVNTDQ Y0, 64(DX)
 
-stored282:
+stored308:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
@@ -25057,21 +25357,21 @@ stored282:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around283
+	JNE       around309
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored284
+	JMP       stored310
 
-around283:
+around309:
 	VMOVNTDQ Y0, 96(DX)(BX*2)
 
-stored284:
-	JMP stored266
+stored310:
+	JMP stored292
 
-skip275:
+skip301:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip285
+	JEQ       skip311
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip286
+	JEQ       skip312
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25091,65 +25391,65 @@ skip275:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip286:
+skip312:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around287
+	JNE       around313
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored288
+	JMP       stored314
 
-around287:
+around313:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored288:
+stored314:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
+	JNE       around315
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored290
+	JMP       stored316
 
-around289:
+around315:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored290:
+stored316:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around291
+	JNE       around317
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored292
+	JMP       stored318
 
-around291:
+around317:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored292:
+stored318:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around293
+	JNE       around319
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored294
+	JMP       stored320
 
-around293:
+around319:
 	VMOVNTDQ X0, 96(DX)(BX*2)
 	VMOVNTDQ X1, 112(DX)(BX*2)
 
-stored294:
-	JMP stored266
+stored320:
+	JMP stored292
 
-skip285:
+skip311:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip295
+	JEQ     skip321
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25169,51 +25469,51 @@ skip285:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip295:
-	JMP final265
+skip321:
+	JMP final291
 
-empty259:
+empty285:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed264
+	JNE     summed290
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip296
+	JEQ     skip322
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around297
+	JNE     around323
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
-	JMP     stored298
+	JMP     stored324
 
-around297:
+around323:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 
-stored298:
+stored324:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around299
+	JNE     around325
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored300
+	JMP     stored326
 
-around299:
+around325:
 	VMOVNTDQ Y0, 96(DX)(BX*2)
 
-stored300:
-	JMP stored266
+stored326:
+	JMP stored292
 
-skip296:
+skip322:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around301
+	JNE     around327
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
 	VMOVDQU Y0, 128(DX)
 	VMOVDQU Y0, 160(DX)
-	JMP     stored302
+	JMP     stored328
 
-around301:
+around327:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25221,40 +25521,40 @@ around301:
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
 
-stored302:
+stored328:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around303
+	JNE     around329
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored304
+	JMP     stored330
 
-around303:
+around329:
 	VMOVNTDQ Y0, 192(DX)(BX*4)
 	VMOVNTDQ Y0, 224(DX)(BX*4)
 
-stored304:
-	JMP stored266
+stored330:
+	JMP stored292
 
-tooMany255:
+tooMany281:
 	MOVQ DI, results+24(FP)
 
-over256:
+over282:
 	SUBQ  $0x00000040, (SP)
-	JLE   done251
+	JLE   done277
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip305
+	JEQ   skip331
 	ADDQ  $-128, to+72(FP)
 
-skip305:
-	JMP tile252
+skip331:
+	JMP tile278
 
-narrower253:
+narrower279:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower307
+	JLE     narrower333
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25263,21 +25563,21 @@ narrower253:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over310
+	JGE     over336
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result308:
+result334:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many311
+	JGT  many337
 
-few312:
+few338:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25285,7 +25585,7 @@ few312:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty313
+	JGE     empty339
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25297,9 +25597,9 @@ few312:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows315
+	JGE     rows341
 
-row314:
+row340:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25337,13 +25637,13 @@ row314:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row314
+	JLT          row340
 
-rows315:
+rows341:
 	CMPQ R13, SI
-	JGE  rows317
+	JGE  rows343
 
-row316:
+row342:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25376,57 +25676,57 @@ row316:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row316
+	JLT          row342
 
-rows317:
-summed318:
+rows343:
+summed344:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special321
+	JNE  special347
 
-final319:
+final345:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around322
+	JNE     around348
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored323
+	JMP     stored349
 
-around322:
+around348:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored323:
+stored349:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around324
+	JNE     around350
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored325
+	JMP     stored351
 
-around324:
+around350:
 	VMOVNTDQ Y4, 128(DX)(BX*4)
 	VMOVNTDQ Y5, 160(DX)(BX*4)
 
-stored325:
-stored320:
+stored351:
+stored346:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result308
-	JMP  over310
+	JLT  result334
+	JMP  over336
 
-many311:
+many337:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany309
-	JMP   few312
+	JEQ   tooMany335
+	JMP   few338
 
-special321:
+special347:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow326
+	JEQ     narrow352
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25435,14 +25735,14 @@ special321:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored320
+	JMP     stored346
 
-narrow326:
+narrow352:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip327
+	JEQ          skip353
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty328
+	JEQ          empty354
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25454,12 +25754,12 @@ narrow326:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty328:
-skip327:
+empty354:
+skip353:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip329
+	JEQ       skip355
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip330
+	JEQ       skip356
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25481,7 +25781,7 @@ skip327:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip330:
+skip356:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25499,14 +25799,14 @@ skip330:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around331
+	JNE       around357
 	VMOVDQU   Y0, (DX)
-	JMP       stored332
+	JMP       stored358
 
-around331:
+around357:
 	VMOVNTDQ Y0, (DX)
 
-stored332:
+stored358:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25524,14 +25824,14 @@ stored332:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around333
+	JNE       around359
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored334
+	JMP       stored360
 
-around333:
+around359:
 	VMOVNTDQ Y0, 32(DX)
 
-stored334:
+stored360:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
@@ -25550,21 +25850,21 @@ stored334:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around335
+	JNE       around361
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored336
+	JMP       stored362
 
-around335:
+around361:
 	VMOVNTDQ Y0, 64(DX)(BX*2)
 
-stored336:
-	JMP stored320
+stored362:
+	JMP stored346
 
-skip329:
+skip355:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip337
+	JEQ       skip363
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip338
+	JEQ       skip364
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25580,52 +25880,52 @@ skip329:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip338:
+skip364:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around339
+	JNE       around365
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored340
+	JMP       stored366
 
-around339:
+around365:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored340:
+stored366:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around341
+	JNE       around367
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored342
+	JMP       stored368
 
-around341:
+around367:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored342:
+stored368:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around343
+	JNE       around369
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored344
+	JMP       stored370
 
-around343:
+around369:
 	VMOVNTDQ X0, 64(DX)(BX*2)
 	VMOVNTDQ X1, 80(DX)(BX*2)
 
-stored344:
-	JMP stored320
+stored370:
+	JMP stored346
 
-skip337:
+skip363:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip345
+	JEQ     skip371
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25641,77 +25941,77 @@ skip337:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip345:
-	JMP final319
+skip371:
+	JMP final345
 
-empty313:
+empty339:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed318
+	JNE     summed344
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip346
+	JEQ     skip372
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around347
+	JNE     around373
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored348
+	JMP     stored374
 
-around347:
+around373:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored348:
+stored374:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around349
+	JNE     around375
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored350
+	JMP     stored376
 
-around349:
+around375:
 	VMOVNTDQ Y0, 64(DX)(BX*2)
 
-stored350:
-	JMP stored320
+stored376:
+	JMP stored346
 
-skip346:
+skip372:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around351
+	JNE     around377
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored352
+	JMP     stored378
 
-around351:
+around377:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored352:
+stored378:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around353
+	JNE     around379
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored354
+	JMP     stored380
 
-around353:
+around379:
 	VMOVNTDQ Y0, 128(DX)(BX*4)
 	VMOVNTDQ Y0, 160(DX)(BX*4)
 
-stored354:
-	JMP stored320
+stored380:
+	JMP stored346
 
-tooMany309:
+tooMany335:
 	MOVQ DI, results+24(FP)
 
-over310:
-	JMP done251
+over336:
+	JMP done277
 
-narrower307:
+narrower333:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower356
+	JLE     narrower382
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -25720,27 +26020,27 @@ narrower307:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over359
+	JGE     over385
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result357:
+result383:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many360
+	JGT  many386
 
-few361:
+few387:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty362
+	JGE     empty388
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25752,9 +26052,9 @@ few361:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows364
+	JGE     rows390
 
-row363:
+row389:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25783,13 +26083,13 @@ row363:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row363
+	JLT          row389
 
-rows364:
+rows390:
 	CMPQ R13, SI
-	JGE  rows366
+	JGE  rows392
 
-row365:
+row391:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25814,67 +26114,67 @@ row365:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row365
+	JLT          row391
 
-rows366:
-summed367:
+rows392:
+summed393:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special370
+	JNE  special396
 
-final368:
+final394:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around371
+	JNE     around397
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored372
+	JMP     stored398
 
-around371:
+around397:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored372:
+stored398:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around373
+	JNE     around399
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored374
+	JMP     stored400
 
-around373:
+around399:
 	VMOVNTDQ Y2, 64(DX)(BX*4)
 	VMOVNTDQ Y3, 96(DX)(BX*4)
 
-stored374:
-stored369:
+stored400:
+stored395:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result357
-	JMP  over359
+	JLT  result383
+	JMP  over385
 
-many360:
+many386:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany358
-	JMP   few361
+	JEQ   tooMany384
+	JMP   few387
 
-special370:
+special396:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow375
+	JEQ     narrow401
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored369
+	JMP     stored395
 
-narrow375:
+narrow401:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip376
+	JEQ          skip402
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty377
+	JEQ          empty403
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -25884,12 +26184,12 @@ narrow375:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty377:
-skip376:
+empty403:
+skip402:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip404
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip379
+	JEQ       skip405
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -25905,7 +26205,7 @@ skip376:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip379:
+skip405:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25923,14 +26223,14 @@ skip379:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around380
+	JNE       around406
 	VMOVDQU   Y0, (DX)
-	JMP       stored381
+	JMP       stored407
 
-around380:
+around406:
 	VMOVNTDQ Y0, (DX)
 
-stored381:
+stored407:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
@@ -25949,21 +26249,21 @@ stored381:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around382
+	JNE       around408
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored383
+	JMP       stored409
 
-around382:
+around408:
 	VMOVNTDQ Y0, 32(DX)(BX*2)
 
-stored383:
-	JMP stored369
+stored409:
+	JMP stored395
 
-skip378:
+skip404:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip384
+	JEQ       skip410
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip385
+	JEQ       skip411
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -25975,39 +26275,39 @@ skip378:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip385:
+skip411:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around386
+	JNE       around412
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored387
+	JMP       stored413
 
-around386:
+around412:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored387:
+stored413:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around388
+	JNE       around414
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored389
+	JMP       stored415
 
-around388:
+around414:
 	VMOVNTDQ X0, 32(DX)(BX*2)
 	VMOVNTDQ X1, 48(DX)(BX*2)
 
-stored389:
-	JMP stored369
+stored415:
+	JMP stored395
 
-skip384:
+skip410:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip390
+	JEQ     skip416
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26019,71 +26319,71 @@ skip384:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip390:
-	JMP final368
+skip416:
+	JMP final394
 
-empty362:
+empty388:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed367
+	JNE     summed393
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip391
+	JEQ     skip417
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around392
+	JNE     around418
 	VMOVDQU Y0, (DX)
-	JMP     stored393
+	JMP     stored419
 
-around392:
+around418:
 	VMOVNTDQ Y0, (DX)
 
-stored393:
+stored419:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around394
+	JNE     around420
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored395
+	JMP     stored421
 
-around394:
+around420:
 	VMOVNTDQ Y0, 32(DX)(BX*2)
 
-stored395:
-	JMP stored369
+stored421:
+	JMP stored395
 
-skip391:
+skip417:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around396
+	JNE     around422
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored397
+	JMP     stored423
 
-around396:
+around422:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored397:
+stored423:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around398
+	JNE     around424
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored399
+	JMP     stored425
 
-around398:
+around424:
 	VMOVNTDQ Y0, 64(DX)(BX*4)
 	VMOVNTDQ Y0, 96(DX)(BX*4)
 
-stored399:
-	JMP stored369
+stored425:
+	JMP stored395
 
-tooMany358:
+tooMany384:
 	MOVQ DI, results+24(FP)
 
-over359:
-	JMP done251
+over385:
+	JMP done277
 
-narrower356:
+narrower382:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower401
+	JLT     narrower427
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -26092,25 +26392,25 @@ narrower356:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over404
+	JGE     over430
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result402:
+result428:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many405
+	JGT  many431
 
-few406:
+few432:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty407
+	JGE     empty433
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26122,9 +26422,9 @@ few406:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows409
+	JGE     rows435
 
-row408:
+row434:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26144,13 +26444,13 @@ row408:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row408
+	JLT          row434
 
-rows409:
+rows435:
 	CMPQ R12, SI
-	JGE  rows411
+	JGE  rows437
 
-row410:
+row436:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26167,7 +26467,7 @@ row410:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows411
+	JGE          rows437
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26184,7 +26484,7 @@ row410:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows411
+	JGE          rows437
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26201,7 +26501,7 @@ row410:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows411
+	JGE          rows437
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26218,54 +26518,54 @@ row410:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row410
+	JLT          row436
 
-rows411:
-summed412:
+rows437:
+summed438:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special415
+	JNE  special441
 
-final413:
+final439:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around416
+	JNE     around442
 	VMOVDQU Y0, (DX)(BX*4)
 	VMOVDQU Y1, 32(DX)(BX*4)
-	JMP     stored417
+	JMP     stored443
 
-around416:
+around442:
 	VMOVNTDQ Y0, (DX)(BX*4)
 	VMOVNTDQ Y1, 32(DX)(BX*4)
 
-stored417:
-stored414:
+stored443:
+stored440:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result402
-	JMP  over404
+	JLT  result428
+	JMP  over430
 
-many405:
+many431:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany403
-	JMP   few406
+	JEQ   tooMany429
+	JMP   few432
 
-special415:
+special441:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow418
+	JEQ     narrow444
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored414
+	JMP     stored440
 
-narrow418:
+narrow444:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip419
+	JEQ          skip445
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty420
+	JEQ          empty446
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26273,12 +26573,12 @@ narrow418:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty420:
-skip419:
+empty446:
+skip445:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip421
+	JEQ          skip447
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip422
+	JEQ          skip448
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26301,7 +26601,7 @@ skip419:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip422:
+skip448:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
@@ -26320,21 +26620,21 @@ skip422:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around423
+	JNE       around449
 	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored424
+	JMP       stored450
 
-around423:
+around449:
 	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored424:
-	JMP stored414
+stored450:
+	JMP stored440
 
-skip421:
+skip447:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip425
+	JEQ          skip451
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip426
+	JEQ          skip452
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26355,26 +26655,26 @@ skip421:
 	VCVTPH2PS    16(DX)(BX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip426:
+skip452:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around427
+	JNE       around453
 	VMOVDQU   X0, (DX)(BX*2)
 	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored428
+	JMP       stored454
 
-around427:
+around453:
 	VMOVNTDQ X0, (DX)(BX*2)
 	VMOVNTDQ X1, 16(DX)(BX*2)
 
-stored428:
-	JMP stored414
+stored454:
+	JMP stored440
 
-skip425:
+skip451:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip429
+	JEQ          skip455
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26395,74 +26695,74 @@ skip425:
 	VMOVUPS      32(DX)(BX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip429:
-	JMP final413
+skip455:
+	JMP final439
 
-empty407:
+empty433:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed412
+	JNE     summed438
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip430
+	JEQ     skip456
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around431
+	JNE     around457
 	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored432
+	JMP     stored458
 
-around431:
+around457:
 	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored432:
-	JMP stored414
+stored458:
+	JMP stored440
 
-skip430:
+skip456:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around433
+	JNE     around459
 	VMOVDQU Y0, (DX)(BX*4)
 	VMOVDQU Y0, 32(DX)(BX*4)
-	JMP     stored434
+	JMP     stored460
 
-around433:
+around459:
 	VMOVNTDQ Y0, (DX)(BX*4)
 	VMOVNTDQ Y0, 32(DX)(BX*4)
 
-stored434:
-	JMP stored414
+stored460:
+	JMP stored440
 
-tooMany403:
+tooMany429:
 	MOVQ DI, results+24(FP)
 
-over404:
-	JMP done251
+over430:
+	JMP done277
 
-narrower401:
+narrower427:
 	XORQ DX, DX
 
-tile435:
+tile461:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*4), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over439
+	JGE  over467
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result437:
+result465:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many440
+	JGT  many468
 
-few441:
+few469:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty442
+	JGE     empty470
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26474,9 +26774,9 @@ few441:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows444
+	JGE     rows472
 
-row443:
+row471:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26492,13 +26792,13 @@ row443:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row443
+	JLT          row471
 
-rows444:
+rows472:
 	CMPQ R13, SI
-	JGE  rows446
+	JGE  rows474
 
-row445:
+row473:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26511,7 +26811,7 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows446
+	JGE          rows474
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26524,7 +26824,7 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows446
+	JGE          rows474
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26537,7 +26837,7 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows446
+	JGE          rows474
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26550,7 +26850,7 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows446
+	JGE          rows474
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26563,7 +26863,7 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows446
+	JGE          rows474
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26576,7 +26876,7 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows446
+	JGE          rows474
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26589,7 +26889,7 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows446
+	JGE          rows474
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26602,62 +26902,62 @@ row445:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row445
+	JLT          row473
 
-rows446:
-summed447:
+rows474:
+summed475:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special450
+	JNE  special478
 
-final448:
+final476:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around451
+	JNE     around479
 	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored452
+	JMP     stored480
 
-around451:
+around479:
 	VMOVNTDQ Y0, (DX)(BX*4)
 
-stored452:
-stored449:
+stored480:
+stored477:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result437
-	JMP  over439
+	JLT  result465
+	JMP  over467
 
-many440:
+many468:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany438
-	JMP   few441
+	JEQ   tooMany466
+	JMP   few469
 
-special450:
+special478:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow453
+	JEQ     narrow481
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored449
+	JMP     stored477
 
-narrow453:
+narrow481:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip454
+	JEQ          skip482
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty455
+	JEQ          empty483
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty455:
-skip454:
+empty483:
+skip482:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip456
+	JEQ          skip484
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip457
+	JEQ          skip485
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26671,7 +26971,7 @@ skip454:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip457:
+skip485:
 	MOVQ         8(SP), BX
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
@@ -26683,21 +26983,21 @@ skip457:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around458
+	JNE          around486
 	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored459
+	JMP          stored487
 
-around458:
+around486:
 	VMOVNTDQ X0, (DX)(BX*2)
 
-stored459:
-	JMP stored449
+stored487:
+	JMP stored477
 
-skip456:
+skip484:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip460
+	JEQ          skip488
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip461
+	JEQ          skip489
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26710,23 +27010,23 @@ skip456:
 	VCVTPH2PS    (DX)(BX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip461:
+skip489:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around462
+	JNE       around490
 	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored463
+	JMP       stored491
 
-around462:
+around490:
 	VMOVNTDQ X0, (DX)(BX*2)
 
-stored463:
-	JMP stored449
+stored491:
+	JMP stored477
 
-skip460:
+skip488:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip464
+	JEQ          skip492
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26739,49 +27039,49 @@ skip460:
 	VMOVUPS      (DX)(BX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip464:
-	JMP final448
+skip492:
+	JMP final476
 
-empty442:
+empty470:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed447
+	JNE     summed475
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip465
+	JEQ     skip493
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around466
+	JNE     around494
 	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored467
+	JMP     stored495
 
-around466:
+around494:
 	VMOVNTDQ X0, (DX)(BX*2)
 
-stored467:
-	JMP stored449
+stored495:
+	JMP stored477
 
-skip465:
+skip493:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around468
+	JNE     around496
 	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored469
+	JMP     stored497
 
-around468:
+around496:
 	VMOVNTDQ Y0, (DX)(BX*4)
 
-stored469:
-	JMP stored449
+stored497:
+	JMP stored477
 
-tooMany438:
+tooMany466:
 	MOVQ DI, results+24(FP)
 
-over439:
+over467:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile435
+	JNE  tile461
 
-done251:
+done277:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26803,18 +27103,18 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none470
+	JEQ   none498
 	SUBQ  positions+32(FP), CX
 
-none470:
+none498:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile472:
+tile500:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower473
+	JLE     narrower501
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -26823,19 +27123,19 @@ tile472:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over476
+	JGE     over504
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result474:
+result502:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty477
+	JGE     empty505
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -26852,9 +27152,9 @@ result474:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows480
+	JGE     rows508
 
-row479:
+row507:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -26888,13 +27188,13 @@ row479:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row479
+	JLT        row507
 
-rows480:
+rows508:
 	CMPQ R10, SI
-	JGE  rows482
+	JGE  rows510
 
-row481:
+row509:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R8)(R11*1), Y10
@@ -26924,9 +27224,9 @@ row481:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row481
+	JLT       row509
 
-rows482:
+rows510:
 	VMOVUPS      Y0, (DX)
 	VMOVUPS      Y1, 32(DX)
 	MOVQ         8(SP), R10
@@ -26934,7 +27234,7 @@ rows482:
 	VMOVUPS      Y3, 96(DX)(R10*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none483
+	JEQ          none511
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -26989,10 +27289,10 @@ rows482:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none483:
-	JMP stored478
+none511:
+	JMP stored506
 
-empty477:
+empty505:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -27004,7 +27304,7 @@ empty477:
 	VMOVUPS Y2, 64(DX)(BX*4)
 	VMOVUPS Y3, 96(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none484
+	JEQ     none512
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27027,27 +27327,27 @@ empty477:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 224(BX)(R10*8)
 
-none484:
-stored478:
+none512:
+stored506:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result474
-	JMP  over476
+	JLT  result502
+	JMP  over504
 	MOVQ DI, results+24(FP)
 
-over476:
+over504:
 	SUBQ $0x00000020, (SP)
-	JLE  done471
+	JLE  done499
 	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
-	JMP  tile472
+	JMP  tile500
 
-narrower473:
+narrower501:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower486
+	JLT     narrower514
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -27056,19 +27356,19 @@ narrower473:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over489
+	JGE     over517
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result487:
+result515:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty490
+	JGE     empty518
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27081,9 +27381,9 @@ result487:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows493
+	JGE     rows521
 
-row492:
+row520:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -27104,13 +27404,13 @@ row492:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row492
+	JLT        row520
 
-rows493:
+rows521:
 	CMPQ R8, SI
-	JGE  rows495
+	JGE  rows523
 
-row494:
+row522:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27128,7 +27428,7 @@ row494:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows495
+	JGE       rows523
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27146,7 +27446,7 @@ row494:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows495
+	JGE       rows523
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27164,7 +27464,7 @@ row494:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows495
+	JGE       rows523
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27182,15 +27482,15 @@ row494:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row494
+	JLT       row522
 
-rows495:
+rows523:
 	MOVQ         8(SP), R8
 	VMOVUPS      Y0, (DX)(R8*4)
 	VMOVUPS      Y1, 32(DX)(R8*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none496
+	JEQ          none524
 	MOVQ         columns+72(FP), R8
 	SUBQ         (SP), R8
 	SHLQ         $0x03, R8
@@ -27225,10 +27525,10 @@ rows495:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none496:
-	JMP stored491
+none524:
+	JMP stored519
 
-empty490:
+empty518:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
@@ -27236,7 +27536,7 @@ empty490:
 	VMOVUPS Y0, (DX)(BX*4)
 	VMOVUPS Y1, 32(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none497
+	JEQ     none525
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27255,41 +27555,41 @@ empty490:
 	MOVQ    8(SP), R8
 	VMOVUPD Y9, 96(BX)(R8*8)
 
-none497:
-stored491:
+none525:
+stored519:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result487
-	JMP  over489
+	JLT  result515
+	JMP  over517
 	MOVQ DI, results+24(FP)
 
-over489:
-	JMP done471
+over517:
+	JMP done499
 
-narrower486:
+narrower514:
 	XORQ DX, DX
 
-tile498:
+tile526:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*4), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over502
+	JGE  over532
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result500:
+result530:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty503
+	JGE     empty533
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -27300,9 +27600,9 @@ result500:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows506
+	JGE     rows536
 
-row505:
+row535:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -27317,13 +27617,13 @@ row505:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row505
+	JLT        row535
 
-rows506:
+rows536:
 	CMPQ R10, SI
-	JGE  rows508
+	JGE  rows538
 
-row507:
+row537:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27335,7 +27635,7 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows508
+	JGE       rows538
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27347,7 +27647,7 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows508
+	JGE       rows538
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27359,7 +27659,7 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows508
+	JGE       rows538
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27371,7 +27671,7 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows508
+	JGE       rows538
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27383,7 +27683,7 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows508
+	JGE       rows538
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27395,7 +27695,7 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows508
+	JGE       rows538
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27407,7 +27707,7 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows508
+	JGE       rows538
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27419,14 +27719,14 @@ row507:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row507
+	JLT       row537
 
-rows508:
+rows538:
 	MOVQ         8(SP), R10
 	VMOVUPS      Y0, (DX)(R10*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none509
+	JEQ          none539
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -27449,16 +27749,16 @@ rows508:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none509:
-	JMP stored504
+none539:
+	JMP stored534
 
-empty503:
+empty533:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none510
+	JEQ     none540
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27473,23 +27773,23 @@ empty503:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 32(BX)(R10*8)
 
-none510:
-stored504:
+none540:
+stored534:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result500
-	JMP  over502
+	JLT  result530
+	JMP  over532
 	MOVQ DI, results+24(FP)
 
-over502:
+over532:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile498
+	JNE  tile526
 
-done471:
+done499:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27540,7 +27840,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none511
+	JEQ     none541
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27550,7 +27850,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none511:
+none541:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27598,11 +27898,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole512
+	JGE    whole542
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole512:
+whole542:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27612,11 +27912,11 @@ whole512:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole513
+	JGE        whole543
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole513:
+whole543:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27625,11 +27925,11 @@ whole513:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole514
+	JGE     whole544
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole514:
+whole544:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27639,11 +27939,11 @@ whole514:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole515
+	JGE        whole545
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole515:
+whole545:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27652,11 +27952,11 @@ whole515:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole516
+	JGE     whole546
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole516:
+whole546:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27666,11 +27966,11 @@ whole516:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole517
+	JGE        whole547
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole517:
+whole547:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27679,11 +27979,11 @@ whole517:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole518
+	JGE     whole548
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole518:
+whole548:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27693,11 +27993,11 @@ whole518:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole519
+	JGE        whole549
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole519:
+whole549:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -28873,6 +29173,8 @@ over108:
 
 narrower105:
 	XORQ CX, CX
+	CMPQ (SP), $0x00000004
+	JLT  few136
 
 tile134:
 	MOVQ CX, 8(SP)
@@ -28880,26 +29182,26 @@ tile134:
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over138
+	JGE  over140
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result136:
+result138:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many139
+	JGT  many141
 
-few140:
+few142:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty142
+	JGE     empty144
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none143
+	JEQ     none145
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -28910,9 +29212,9 @@ few140:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows145
+	JGE     rows147
 
-row144:
+row146:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -28924,99 +29226,99 @@ row144:
 	PREFETCHT0   31(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row144
-
-rows145:
-	CMPQ R10, BX
-	JGE  rows147
-
-row146:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows147
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows147
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows147
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows147
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows147
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows147
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows147
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
 	JLT          row146
 
 rows147:
-	JMP summed141
+	CMPQ R10, BX
+	JGE  rows149
 
-none143:
+row148:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row148
+
+rows149:
+	JMP summed143
+
+none145:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows149
+	JGE     rows151
 
-row148:
+row150:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -29025,115 +29327,115 @@ row148:
 	PREFETCHT0 31(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row148
-
-rows149:
-	CMPQ R9, BX
-	JGE  rows151
-
-row150:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows151
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows151
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows151
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows151
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows151
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows151
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows151
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row150
+	JLT        row150
 
 rows151:
-summed141:
-summed152:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special155
+	CMPQ R9, BX
+	JGE  rows153
 
-final153:
+row152:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows153
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows153
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows153
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows153
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows153
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows153
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows153
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row152
+
+rows153:
+summed143:
+summed154:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special157
+
+final155:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around156
+	JNE     around158
 	VMOVDQU Y0, (CX)(DX*8)
-	JMP     stored157
+	JMP     stored159
 
-around156:
+around158:
 	VMOVNTDQ Y0, (CX)(DX*8)
 
-stored157:
-stored154:
+stored159:
+stored156:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result136
-	JMP  over138
+	JLT  result138
+	JMP  over140
 
-many139:
+many141:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany137
-	JMP   few140
+	JEQ   tooMany139
+	JMP   few142
 
-special155:
+special157:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow158
+	JEQ     narrow160
 	MOVQ    8(SP), DX
 	VMOVUPD Y0, (CX)(DX*8)
-	JMP     stored154
+	JMP     stored156
 
-narrow158:
+narrow160:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip159
+	JEQ          skip161
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty160
+	JEQ          empty162
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R9, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty160:
-skip159:
+empty162:
+skip161:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip163
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x03, DX
@@ -29146,33 +29448,331 @@ skip159:
 	VMOVUPD      (CX)(DX*8), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip161:
-	JMP final153
+skip163:
+	JMP final155
 
-empty142:
+empty144:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed152
+	JNE     summed154
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around162
+	JNE     around164
 	VMOVDQU Y0, (CX)(DX*8)
-	JMP     stored163
+	JMP     stored165
 
-around162:
+around164:
 	VMOVNTDQ Y0, (CX)(DX*8)
 
-stored163:
-	JMP stored154
+stored165:
+	JMP stored156
 
-tooMany137:
+tooMany139:
 	MOVQ SI, results+24(FP)
 
-over138:
+over140:
 	MOVQ (SP), CX
 	SUBQ $0x00000004, CX
 	CMPQ CX, 8(SP)
 	JNE  tile134
+	JMP  done137
 
+few136:
+	MOVQ         CX, 8(SP)
+	LEAQ         (DI)(CX*8), R8
+	VMOVQ        (SP), X0
+	VPBROADCASTQ X0, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	MOVQ         to+56(FP), CX
+	MOVQ         start+16(FP), SI
+	CMPQ         SI, results+24(FP)
+	JGE          over168
+	MOVQ         (SI), DX
+	SHLQ         $0x03, DX
+	ADDQ         positions+32(FP), DX
+
+result166:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many169
+
+few170:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty172
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none173
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x00, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows175
+
+row174:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row174
+
+rows175:
+	CMPQ R9, BX
+	JGE  rows177
+
+row176:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows177
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows177
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows177
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows177
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows177
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows177
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows177
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row176
+
+rows177:
+	JMP summed171
+
+none173:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows179
+
+row178:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	PREFETCHT0 31(R8)(R10*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row178
+
+rows179:
+	CMPQ DI, BX
+	JGE  rows181
+
+row180:
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows181
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows181
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows181
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows181
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows181
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows181
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows181
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JLT        row180
+
+rows181:
+summed171:
+summed182:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special185
+
+final183:
+	MOVQ       8(SP), DX
+	VMASKMOVPD Y0, Y1, (CX)(DX*8)
+
+stored184:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result166
+	JMP  over168
+
+many169:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany167
+	JMP   few170
+
+special185:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow186
+	MOVQ       8(SP), DX
+	VMASKMOVPD Y0, Y1, (CX)(DX*8)
+	JMP        stored184
+
+narrow186:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip187
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty188
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+
+empty188:
+skip187:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip189
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x03, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMASKMOVPD   (CX)(DX*8), Y1, Y2
+	VADDPD       Y0, Y2, Y0
+
+skip189:
+	JMP final183
+
+empty172:
+	JMP summed182
+
+tooMany167:
+	MOVQ SI, results+24(FP)
+
+over168:
+done137:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -29201,18 +29801,18 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none164
+	JEQ   none190
 	SUBQ  positions+32(FP), CX
 
-none164:
+none190:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile166:
+tile192:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000018
-	JLE     narrower167
+	JLE     narrower193
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -29221,21 +29821,21 @@ tile166:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over170
+	JGE     over196
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result168:
+result194:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many171
+	JGT  many197
 
-few172:
+few198:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29245,7 +29845,7 @@ few172:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty173
+	JGE     empty199
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29257,9 +29857,9 @@ few172:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows175
+	JGE     rows201
 
-row174:
+row200:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29314,13 +29914,13 @@ row174:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row174
+	JLT          row200
 
-rows175:
+rows201:
 	CMPQ R13, SI
-	JGE  rows177
+	JGE  rows203
 
-row176:
+row202:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -29369,25 +29969,25 @@ row176:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row176
+	JLT          row202
 
-rows177:
-summed178:
+rows203:
+summed204:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special181
+	JNE  special207
 
-final179:
+final205:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around182
+	JNE     around208
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
 	VMOVDQU Y4, 128(DX)
 	VMOVDQU Y5, 160(DX)
-	JMP     stored183
+	JMP     stored209
 
-around182:
+around208:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -29395,35 +29995,35 @@ around182:
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
 
-stored183:
+stored209:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around184
+	JNE     around210
 	VMOVDQU Y6, 192(DX)(BX*8)
 	VMOVDQU Y7, 224(DX)(BX*8)
-	JMP     stored185
+	JMP     stored211
 
-around184:
+around210:
 	VMOVNTDQ Y6, 192(DX)(BX*8)
 	VMOVNTDQ Y7, 224(DX)(BX*8)
 
-stored185:
-stored180:
+stored211:
+stored206:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result168
-	JMP  over170
+	JLT  result194
+	JMP  over196
 
-many171:
+many197:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany169
-	JMP   few172
+	JEQ   tooMany195
+	JMP   few198
 
-special181:
+special207:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow186
+	JEQ     narrow212
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -29434,14 +30034,14 @@ special181:
 	VMOVUPD Y6, 192(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y7, 224(DX)(BX*8)
-	JMP     stored180
+	JMP     stored206
 
-narrow186:
+narrow212:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip187
+	JEQ          skip213
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty188
+	JEQ          empty214
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R10, X8, X8
@@ -29455,10 +30055,10 @@ narrow186:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty188:
-skip187:
+empty214:
+skip213:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip189
+	JEQ     skip215
 	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(DX), Y8
@@ -29478,23 +30078,23 @@ skip187:
 	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip189:
-	JMP final179
+skip215:
+	JMP final205
 
-empty173:
+empty199:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed178
+	JNE     summed204
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around190
+	JNE     around216
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
 	VMOVDQU Y0, 128(DX)
 	VMOVDQU Y0, 160(DX)
-	JMP     stored191
+	JMP     stored217
 
-around190:
+around216:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -29502,35 +30102,35 @@ around190:
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
 
-stored191:
+stored217:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around192
+	JNE     around218
 	VMOVDQU Y0, 192(DX)(BX*8)
 	VMOVDQU Y0, 224(DX)(BX*8)
-	JMP     stored193
+	JMP     stored219
 
-around192:
+around218:
 	VMOVNTDQ Y0, 192(DX)(BX*8)
 	VMOVNTDQ Y0, 224(DX)(BX*8)
 
-stored193:
-	JMP stored180
+stored219:
+	JMP stored206
 
-tooMany169:
+tooMany195:
 	MOVQ DI, results+24(FP)
 
-over170:
+over196:
 	SUBQ $0x00000020, (SP)
-	JLE  done165
+	JLE  done191
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+72(FP)
-	JMP  tile166
+	JMP  tile192
 
-narrower167:
+narrower193:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower195
+	JLE     narrower221
 	XORQ    BX, BX
 	SUBQ    $0x00000018, DX
 	CMOVQLT DX, BX
@@ -29539,21 +30139,21 @@ narrower167:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over198
+	JGE     over224
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result196:
+result222:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many199
+	JGT  many225
 
-few200:
+few226:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29561,7 +30161,7 @@ few200:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty201
+	JGE     empty227
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29573,9 +30173,9 @@ few200:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows203
+	JGE     rows229
 
-row202:
+row228:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29619,13 +30219,13 @@ row202:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row202
+	JLT          row228
 
-rows203:
+rows229:
 	CMPQ R13, SI
-	JGE  rows205
+	JGE  rows231
 
-row204:
+row230:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -29664,57 +30264,57 @@ row204:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row204
+	JLT          row230
 
-rows205:
-summed206:
+rows231:
+summed232:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special209
+	JNE  special235
 
-final207:
+final233:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around210
+	JNE     around236
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored211
+	JMP     stored237
 
-around210:
+around236:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored211:
+stored237:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around212
+	JNE     around238
 	VMOVDQU Y4, 128(DX)(BX*8)
 	VMOVDQU Y5, 160(DX)(BX*8)
-	JMP     stored213
+	JMP     stored239
 
-around212:
+around238:
 	VMOVNTDQ Y4, 128(DX)(BX*8)
 	VMOVNTDQ Y5, 160(DX)(BX*8)
 
-stored213:
-stored208:
+stored239:
+stored234:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result222
+	JMP  over224
 
-many199:
+many225:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany197
-	JMP   few200
+	JEQ   tooMany223
+	JMP   few226
 
-special209:
+special235:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow214
+	JEQ     narrow240
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -29723,14 +30323,14 @@ special209:
 	VMOVUPD Y4, 128(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y5, 160(DX)(BX*8)
-	JMP     stored208
+	JMP     stored234
 
-narrow214:
+narrow240:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip215
+	JEQ          skip241
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty216
+	JEQ          empty242
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R10, X6, X6
@@ -29742,10 +30342,10 @@ narrow214:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty216:
-skip215:
+empty242:
+skip241:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip217
+	JEQ     skip243
 	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(DX), Y6
@@ -29761,51 +30361,51 @@ skip215:
 	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip217:
-	JMP final207
+skip243:
+	JMP final233
 
-empty201:
+empty227:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed206
+	JNE     summed232
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around218
+	JNE     around244
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored219
+	JMP     stored245
 
-around218:
+around244:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored219:
+stored245:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around220
+	JNE     around246
 	VMOVDQU Y0, 128(DX)(BX*8)
 	VMOVDQU Y0, 160(DX)(BX*8)
-	JMP     stored221
+	JMP     stored247
 
-around220:
+around246:
 	VMOVNTDQ Y0, 128(DX)(BX*8)
 	VMOVNTDQ Y0, 160(DX)(BX*8)
 
-stored221:
-	JMP stored208
+stored247:
+	JMP stored234
 
-tooMany197:
+tooMany223:
 	MOVQ DI, results+24(FP)
 
-over198:
-	JMP done165
+over224:
+	JMP done191
 
-narrower195:
+narrower221:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower223
+	JLE     narrower249
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -29814,27 +30414,27 @@ narrower195:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over226
+	JGE     over252
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result224:
+result250:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many227
+	JGT  many253
 
-few228:
+few254:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty229
+	JGE     empty255
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29846,9 +30446,9 @@ few228:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows231
+	JGE     rows257
 
-row230:
+row256:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29881,13 +30481,13 @@ row230:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row230
+	JLT          row256
 
-rows231:
+rows257:
 	CMPQ R13, SI
-	JGE  rows233
+	JGE  rows259
 
-row232:
+row258:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -29916,67 +30516,67 @@ row232:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row232
+	JLT          row258
 
-rows233:
-summed234:
+rows259:
+summed260:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special237
+	JNE  special263
 
-final235:
+final261:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around238
+	JNE     around264
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored239
+	JMP     stored265
 
-around238:
+around264:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored239:
+stored265:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around240
+	JNE     around266
 	VMOVDQU Y2, 64(DX)(BX*8)
 	VMOVDQU Y3, 96(DX)(BX*8)
-	JMP     stored241
+	JMP     stored267
 
-around240:
+around266:
 	VMOVNTDQ Y2, 64(DX)(BX*8)
 	VMOVNTDQ Y3, 96(DX)(BX*8)
 
-stored241:
-stored236:
+stored267:
+stored262:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result224
-	JMP  over226
+	JLT  result250
+	JMP  over252
 
-many227:
+many253:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany225
-	JMP   few228
+	JEQ   tooMany251
+	JMP   few254
 
-special237:
+special263:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow242
+	JEQ     narrow268
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPD Y2, 64(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y3, 96(DX)(BX*8)
-	JMP     stored236
+	JMP     stored262
 
-narrow242:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip243
+	JEQ          skip269
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty244
+	JEQ          empty270
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -29986,10 +30586,10 @@ narrow242:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty244:
-skip243:
+empty270:
+skip269:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip245
+	JEQ     skip271
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -30001,47 +30601,47 @@ skip243:
 	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip245:
-	JMP final235
+skip271:
+	JMP final261
 
-empty229:
+empty255:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed234
+	JNE     summed260
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around246
+	JNE     around272
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored247
+	JMP     stored273
 
-around246:
+around272:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored247:
+stored273:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around248
+	JNE     around274
 	VMOVDQU Y0, 64(DX)(BX*8)
 	VMOVDQU Y0, 96(DX)(BX*8)
-	JMP     stored249
+	JMP     stored275
 
-around248:
+around274:
 	VMOVNTDQ Y0, 64(DX)(BX*8)
 	VMOVNTDQ Y0, 96(DX)(BX*8)
 
-stored249:
-	JMP stored236
+stored275:
+	JMP stored262
 
-tooMany225:
+tooMany251:
 	MOVQ DI, results+24(FP)
 
-over226:
-	JMP done165
+over252:
+	JMP done191
 
-narrower223:
+narrower249:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000008
-	JLT     narrower251
+	JLT     narrower277
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -30050,25 +30650,25 @@ narrower223:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over254
+	JGE     over280
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result252:
+result278:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many255
+	JGT  many281
 
-few256:
+few282:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty257
+	JGE     empty283
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -30080,9 +30680,9 @@ few256:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows259
+	JGE     rows285
 
-row258:
+row284:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -30104,13 +30704,13 @@ row258:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row258
+	JLT          row284
 
-rows259:
+rows285:
 	CMPQ R12, SI
-	JGE  rows261
+	JGE  rows287
 
-row260:
+row286:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30129,7 +30729,7 @@ row260:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows261
+	JGE          rows287
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30148,7 +30748,7 @@ row260:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows261
+	JGE          rows287
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30167,7 +30767,7 @@ row260:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows261
+	JGE          rows287
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30186,54 +30786,54 @@ row260:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row260
+	JLT          row286
 
-rows261:
-summed262:
+rows287:
+summed288:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special265
+	JNE  special291
 
-final263:
+final289:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around266
+	JNE     around292
 	VMOVDQU Y0, (DX)(BX*8)
 	VMOVDQU Y1, 32(DX)(BX*8)
-	JMP     stored267
+	JMP     stored293
 
-around266:
+around292:
 	VMOVNTDQ Y0, (DX)(BX*8)
 	VMOVNTDQ Y1, 32(DX)(BX*8)
 
-stored267:
-stored264:
+stored293:
+stored290:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result252
-	JMP  over254
+	JLT  result278
+	JMP  over280
 
-many255:
+many281:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany253
-	JMP   few256
+	JEQ   tooMany279
+	JMP   few282
 
-special265:
+special291:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow294
 	MOVQ    8(SP), BX
 	VMOVUPD Y0, (DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y1, 32(DX)(BX*8)
-	JMP     stored264
+	JMP     stored290
 
-narrow268:
+narrow294:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip295
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty270
+	JEQ          empty296
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
@@ -30241,10 +30841,10 @@ narrow268:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty270:
-skip269:
+empty296:
+skip295:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip271
+	JEQ          skip297
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -30265,59 +30865,59 @@ skip269:
 	VMOVUPD      32(DX)(BX*8), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip271:
-	JMP final263
+skip297:
+	JMP final289
 
-empty257:
+empty283:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed262
+	JNE     summed288
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around272
+	JNE     around298
 	VMOVDQU Y0, (DX)(BX*8)
 	VMOVDQU Y0, 32(DX)(BX*8)
-	JMP     stored273
+	JMP     stored299
 
-around272:
+around298:
 	VMOVNTDQ Y0, (DX)(BX*8)
 	VMOVNTDQ Y0, 32(DX)(BX*8)
 
-stored273:
-	JMP stored264
+stored299:
+	JMP stored290
 
-tooMany253:
+tooMany279:
 	MOVQ DI, results+24(FP)
 
-over254:
-	JMP done165
+over280:
+	JMP done191
 
-narrower251:
+narrower277:
 	XORQ DX, DX
 
-tile274:
+tile300:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*8), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over278
+	JGE  over306
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result276:
+result304:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many279
+	JGT  many307
 
-few280:
+few308:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty281
+	JGE     empty309
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30329,9 +30929,9 @@ few280:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows283
+	JGE     rows311
 
-row282:
+row310:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30348,13 +30948,13 @@ row282:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row282
+	JLT          row310
 
-rows283:
+rows311:
 	CMPQ R13, SI
-	JGE  rows285
+	JGE  rows313
 
-row284:
+row312:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30368,7 +30968,7 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows285
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30382,7 +30982,7 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows285
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30396,7 +30996,7 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows285
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30410,7 +31010,7 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows285
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30424,7 +31024,7 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows285
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30438,7 +31038,7 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows285
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30452,7 +31052,7 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows285
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30466,60 +31066,60 @@ row284:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row284
+	JLT          row312
 
-rows285:
-summed286:
+rows313:
+summed314:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special289
+	JNE  special317
 
-final287:
+final315:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around290
+	JNE     around318
 	VMOVDQU Y0, (DX)(BX*8)
-	JMP     stored291
+	JMP     stored319
 
-around290:
+around318:
 	VMOVNTDQ Y0, (DX)(BX*8)
 
-stored291:
-stored288:
+stored319:
+stored316:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result276
-	JMP  over278
+	JLT  result304
+	JMP  over306
 
-many279:
+many307:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany277
-	JMP   few280
+	JEQ   tooMany305
+	JMP   few308
 
-special289:
+special317:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow292
+	JEQ     narrow320
 	MOVQ    8(SP), BX
 	VMOVUPD Y0, (DX)(BX*8)
-	JMP     stored288
+	JMP     stored316
 
-narrow292:
+narrow320:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip293
+	JEQ          skip321
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty294
+	JEQ          empty322
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty294:
-skip293:
+empty322:
+skip321:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip295
+	JEQ          skip323
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -30532,34 +31132,34 @@ skip293:
 	VMOVUPD      (DX)(BX*8), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip295:
-	JMP final287
+skip323:
+	JMP final315
 
-empty281:
+empty309:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed286
+	JNE     summed314
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around296
+	JNE     around324
 	VMOVDQU Y0, (DX)(BX*8)
-	JMP     stored297
+	JMP     stored325
 
-around296:
+around324:
 	VMOVNTDQ Y0, (DX)(BX*8)
 
-stored297:
-	JMP stored288
+stored325:
+	JMP stored316
 
-tooMany277:
+tooMany305:
 	MOVQ DI, results+24(FP)
 
-over278:
+over306:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile274
+	JNE  tile300
 
-done165:
+done191:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -30581,18 +31181,18 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none298
+	JEQ   none326
 	SUBQ  positions+32(FP), CX
 
-none298:
+none326:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile300:
+tile328:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower301
+	JLE     narrower329
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -30601,19 +31201,19 @@ tile300:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over304
+	JGE     over332
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result302:
+result330:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty305
+	JGE     empty333
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -30630,9 +31230,9 @@ result302:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows308
+	JGE     rows336
 
-row307:
+row335:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -30666,13 +31266,13 @@ row307:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row307
+	JLT        row335
 
-rows308:
+rows336:
 	CMPQ R10, SI
-	JGE  rows310
+	JGE  rows338
 
-row309:
+row337:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R8)(R11*1), Y10
@@ -30702,9 +31302,9 @@ row309:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row309
+	JLT       row337
 
-rows310:
+rows338:
 	VMOVUPD    Y0, (DX)
 	VMOVUPD    Y1, 32(DX)
 	MOVQ       8(SP), R10
@@ -30712,7 +31312,7 @@ rows310:
 	VMOVUPD    Y3, 96(DX)(R10*8)
 	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none311
+	JEQ        none339
 	MOVQ       columns+72(FP), R10
 	SUBQ       (SP), R10
 	SHLQ       $0x03, R10
@@ -30741,10 +31341,10 @@ rows310:
 	VPGATHERQQ Y1, (BX)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R10)(R11*8)
 
-none311:
-	JMP stored306
+none339:
+	JMP stored334
 
-empty305:
+empty333:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -30756,7 +31356,7 @@ empty305:
 	VMOVUPD Y2, 64(DX)(BX*8)
 	VMOVUPD Y3, 96(DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none312
+	JEQ     none340
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -30773,27 +31373,27 @@ empty305:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 96(BX)(R10*8)
 
-none312:
-stored306:
+none340:
+stored334:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result302
-	JMP  over304
+	JLT  result330
+	JMP  over332
 	MOVQ DI, results+24(FP)
 
-over304:
+over332:
 	SUBQ $0x00000010, (SP)
-	JLE  done299
+	JLE  done327
 	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
-	JMP  tile300
+	JMP  tile328
 
-narrower301:
+narrower329:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower314
+	JLT     narrower342
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -30802,19 +31402,19 @@ narrower301:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over317
+	JGE     over345
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result315:
+result343:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty318
+	JGE     empty346
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -30827,9 +31427,9 @@ result315:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows321
+	JGE     rows349
 
-row320:
+row348:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -30850,13 +31450,13 @@ row320:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row320
+	JLT        row348
 
-rows321:
+rows349:
 	CMPQ R8, SI
-	JGE  rows323
+	JGE  rows351
 
-row322:
+row350:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -30874,7 +31474,7 @@ row322:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows323
+	JGE       rows351
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -30892,7 +31492,7 @@ row322:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows323
+	JGE       rows351
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -30910,7 +31510,7 @@ row322:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows323
+	JGE       rows351
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -30928,15 +31528,15 @@ row322:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row322
+	JLT       row350
 
-rows323:
+rows351:
 	MOVQ       8(SP), R8
 	VMOVUPD    Y0, (DX)(R8*8)
 	VMOVUPD    Y1, 32(DX)(R8*8)
 	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none324
+	JEQ        none352
 	MOVQ       columns+72(FP), R8
 	SUBQ       (SP), R8
 	SHLQ       $0x03, R8
@@ -30957,10 +31557,10 @@ rows323:
 	VPGATHERQQ Y1, (BX)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R8)(R10*8)
 
-none324:
-	JMP stored319
+none352:
+	JMP stored347
 
-empty318:
+empty346:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
@@ -30968,7 +31568,7 @@ empty318:
 	VMOVUPD Y0, (DX)(BX*8)
 	VMOVUPD Y1, 32(DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none325
+	JEQ     none353
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -30983,41 +31583,41 @@ empty318:
 	MOVQ    8(SP), R8
 	VMOVUPD Y9, 32(BX)(R8*8)
 
-none325:
-stored319:
+none353:
+stored347:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result315
-	JMP  over317
+	JLT  result343
+	JMP  over345
 	MOVQ DI, results+24(FP)
 
-over317:
-	JMP done299
+over345:
+	JMP done327
 
-narrower314:
+narrower342:
 	XORQ DX, DX
 
-tile326:
+tile354:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*8), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over330
+	JGE  over360
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result328:
+result358:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty331
+	JGE     empty361
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -31028,9 +31628,9 @@ result328:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows334
+	JGE     rows364
 
-row333:
+row363:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -31045,13 +31645,13 @@ row333:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row333
+	JLT        row363
 
-rows334:
+rows364:
 	CMPQ R10, SI
-	JGE  rows336
+	JGE  rows366
 
-row335:
+row365:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31063,7 +31663,7 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows336
+	JGE       rows366
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31075,7 +31675,7 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows336
+	JGE       rows366
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31087,7 +31687,7 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows336
+	JGE       rows366
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31099,7 +31699,7 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows336
+	JGE       rows366
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31111,7 +31711,7 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows336
+	JGE       rows366
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31123,7 +31723,7 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows336
+	JGE       rows366
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31135,7 +31735,7 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows336
+	JGE       rows366
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31147,14 +31747,14 @@ row335:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row335
+	JLT       row365
 
-rows336:
+rows366:
 	MOVQ       8(SP), R10
 	VMOVUPD    Y0, (DX)(R10*8)
 	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none337
+	JEQ        none367
 	MOVQ       columns+72(FP), R10
 	SUBQ       (SP), R10
 	SHLQ       $0x03, R10
@@ -31170,16 +31770,16 @@ rows336:
 	VPGATHERQQ Y1, (BX)(Y4*8), Y0
 	VMOVUPD    Y0, (R10)(R11*8)
 
-none337:
-	JMP stored332
+none367:
+	JMP stored362
 
-empty331:
+empty361:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	MOVQ    8(SP), BX
 	VMOVUPD Y0, (DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none338
+	JEQ     none368
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -31192,23 +31792,23 @@ empty331:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, (BX)(R10*8)
 
-none338:
-stored332:
+none368:
+stored362:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result328
-	JMP  over330
+	JLT  result358
+	JMP  over360
 	MOVQ DI, results+24(FP)
 
-over330:
+over360:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile326
+	JNE  tile354
 
-done299:
+done327:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -33062,28 +33662,28 @@ tile161:
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over165
+	JGE  over167
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result163:
+result165:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many166
+	JGT  many168
 
-few167:
+few169:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty169
+	JGE     empty171
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none170
+	JEQ     none172
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide171
+	JNE     wide173
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -33094,9 +33694,9 @@ few167:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows173
+	JGE     rows175
 
-row172:
+row174:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -33111,123 +33711,123 @@ row172:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row172
-
-rows173:
-	CMPQ R10, BX
-	JGE  rows175
-
-row174:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
 	JLT          row174
 
 rows175:
-	JMP summed168
+	CMPQ R10, BX
+	JGE  rows177
 
-none170:
+row176:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row176
+
+rows177:
+	JMP summed170
+
+none172:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows177
+	JGE     rows179
 
-row176:
+row178:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -33238,85 +33838,85 @@ row176:
 	PREFETCHT0 15(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row176
-
-rows177:
-	CMPQ R9, BX
-	JGE  rows179
-
-row178:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row178
+	JLT        row178
 
 rows179:
-summed168:
-summed180:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special183
+	CMPQ R9, BX
+	JGE  rows181
 
-final181:
+row180:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row180
+
+rows181:
+summed170:
+summed182:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special185
+
+final183:
 	MOVQ         8(SP), DX
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
@@ -33328,28 +33928,28 @@ final181:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around184
+	JNE          around186
 	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored185
+	JMP          stored187
 
-around184:
+around186:
 	VMOVNTDQ X0, (CX)(DX*2)
 
-stored185:
-stored182:
+stored187:
+stored184:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result163
-	JMP  over165
+	JLT  result165
+	JMP  over167
 
-many166:
+many168:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany164
-	JMP   few167
+	JEQ   tooMany166
+	JMP   few169
 
-wide171:
+wide173:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -33360,9 +33960,9 @@ wide171:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows187
+	JGE     rows189
 
-row186:
+row188:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -33376,128 +33976,128 @@ row186:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row186
-
-rows187:
-	CMPQ R10, BX
-	JGE  rows189
-
-row188:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
 	JLT          row188
 
 rows189:
-	JMP summed168
+	CMPQ R10, BX
+	JGE  rows191
 
-special183:
+row190:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row190
+
+rows191:
+	JMP summed170
+
+special185:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow190
+	JEQ     narrow192
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored182
+	JMP     stored184
 
-narrow190:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip191
+	JEQ          skip193
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty192
+	JEQ          empty194
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty192:
-skip191:
+empty194:
+skip193:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip193
+	JEQ          skip195
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -33511,28 +34111,28 @@ skip191:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip193:
-	JMP final181
+skip195:
+	JMP final183
 
-empty169:
+empty171:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed180
+	JNE     summed182
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around194
+	JNE     around196
 	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored195
+	JMP     stored197
 
-around194:
+around196:
 	VMOVNTDQ X0, (CX)(DX*2)
 
-stored195:
-	JMP stored182
+stored197:
+	JMP stored184
 
-tooMany164:
+tooMany166:
 	MOVQ SI, results+24(FP)
 
-over165:
+over167:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
@@ -33560,18 +34160,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none196
+	JEQ   none198
 	SUBQ  positions+32(FP), CX
 
-none196:
+none198:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile198:
+tile200:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower199
+	JLE     narrower201
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -33580,21 +34180,21 @@ tile198:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over202
+	JGE     over204
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result200:
+result202:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many203
+	JGT  many205
 
-few204:
+few206:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -33604,7 +34204,7 @@ few204:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty205
+	JGE     empty207
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -33616,9 +34216,9 @@ few204:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows207
+	JGE     rows209
 
-row206:
+row208:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -33671,13 +34271,13 @@ row206:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row206
+	JLT          row208
 
-rows207:
+rows209:
 	CMPQ R13, SI
-	JGE  rows209
+	JGE  rows211
 
-row208:
+row210:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -33726,14 +34326,14 @@ row208:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row208
+	JLT          row210
 
-rows209:
-summed210:
+rows211:
+summed212:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special213
+	JNE  special215
 
-final211:
+final213:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -33751,14 +34351,14 @@ final211:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around216
 	VMOVDQU   Y0, (DX)
-	JMP       stored215
+	JMP       stored217
 
-around214:
+around216:
 	VMOVNTDQ Y0, (DX)
 
-stored215:
+stored217:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -33776,14 +34376,14 @@ stored215:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around218
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored217
+	JMP       stored219
 
-around216:
+around218:
 	VMOVNTDQ Y0, 32(DX)
 
-stored217:
+stored219:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -33801,14 +34401,14 @@ stored217:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around220
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored219
+	JMP       stored221
 
-around218:
+around220:
 	VMOVNTDQ Y0, 64(DX)
 
-stored219:
+stored221:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
@@ -33827,30 +34427,30 @@ stored219:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around220
+	JNE       around222
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored221
+	JMP       stored223
 
-around220:
+around222:
 	VMOVNTDQ Y0, 96(DX)(BX*2)
 
-stored221:
-stored212:
+stored223:
+stored214:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result202
+	JMP  over204
 
-many203:
+many205:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany201
-	JMP   few204
+	JEQ   tooMany203
+	JMP   few206
 
-special213:
+special215:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow222
+	JEQ     narrow224
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -33861,14 +34461,14 @@ special213:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored212
+	JMP     stored214
 
-narrow222:
+narrow224:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip223
+	JEQ          skip225
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty224
+	JEQ          empty226
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -33882,10 +34482,10 @@ narrow222:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty224:
-skip223:
+empty226:
+skip225:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip225
+	JEQ       skip227
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -33913,56 +34513,56 @@ skip223:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip225:
-	JMP final211
+skip227:
+	JMP final213
 
-empty205:
+empty207:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed210
+	JNE     summed212
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around226
+	JNE     around228
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
-	JMP     stored227
+	JMP     stored229
 
-around226:
+around228:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 
-stored227:
+stored229:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around228
+	JNE     around230
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored229
+	JMP     stored231
 
-around228:
+around230:
 	VMOVNTDQ Y0, 96(DX)(BX*2)
 
-stored229:
-	JMP stored212
+stored231:
+	JMP stored214
 
-tooMany201:
+tooMany203:
 	MOVQ DI, results+24(FP)
 
-over202:
+over204:
 	SUBQ  $0x00000040, (SP)
-	JLE   done197
+	JLE   done199
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip230
+	JEQ   skip232
 	ADDQ  $+128, to+72(FP)
 
-skip230:
-	JMP tile198
+skip232:
+	JMP tile200
 
-narrower199:
+narrower201:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower232
+	JLE     narrower234
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -33971,21 +34571,21 @@ narrower199:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over235
+	JGE     over237
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result233:
+result235:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many236
+	JGT  many238
 
-few237:
+few239:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -33993,7 +34593,7 @@ few237:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty238
+	JGE     empty240
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34005,9 +34605,9 @@ few237:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows240
+	JGE     rows242
 
-row239:
+row241:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34050,13 +34650,13 @@ row239:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row239
+	JLT          row241
 
-rows240:
+rows242:
 	CMPQ R13, SI
-	JGE  rows242
+	JGE  rows244
 
-row241:
+row243:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34095,14 +34695,14 @@ row241:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row241
+	JLT          row243
 
-rows242:
-summed243:
+rows244:
+summed245:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special246
+	JNE  special248
 
-final244:
+final246:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -34120,14 +34720,14 @@ final244:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around249
 	VMOVDQU   Y0, (DX)
-	JMP       stored248
+	JMP       stored250
 
-around247:
+around249:
 	VMOVNTDQ Y0, (DX)
 
-stored248:
+stored250:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34145,14 +34745,14 @@ stored248:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around251
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored250
+	JMP       stored252
 
-around249:
+around251:
 	VMOVNTDQ Y0, 32(DX)
 
-stored250:
+stored252:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
@@ -34171,30 +34771,30 @@ stored250:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around253
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored252
+	JMP       stored254
 
-around251:
+around253:
 	VMOVNTDQ Y0, 64(DX)(BX*2)
 
-stored252:
-stored245:
+stored254:
+stored247:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result233
-	JMP  over235
+	JLT  result235
+	JMP  over237
 
-many236:
+many238:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany234
-	JMP   few237
+	JEQ   tooMany236
+	JMP   few239
 
-special246:
+special248:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow253
+	JEQ     narrow255
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34203,14 +34803,14 @@ special246:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored245
+	JMP     stored247
 
-narrow253:
+narrow255:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip254
+	JEQ          skip256
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty255
+	JEQ          empty257
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -34222,10 +34822,10 @@ narrow253:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty255:
-skip254:
+empty257:
+skip256:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip256
+	JEQ       skip258
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -34247,45 +34847,45 @@ skip254:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip256:
-	JMP final244
+skip258:
+	JMP final246
 
-empty238:
+empty240:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed243
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around257
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored258
-
-around257:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored258:
-	MOVQ    8(SP), BX
+	JNE     summed245
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around259
-	VMOVDQU Y0, 64(DX)(BX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
 	JMP     stored260
 
 around259:
-	VMOVNTDQ Y0, 64(DX)(BX*2)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored260:
-	JMP stored245
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around261
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored262
 
-tooMany234:
+around261:
+	VMOVNTDQ Y0, 64(DX)(BX*2)
+
+stored262:
+	JMP stored247
+
+tooMany236:
 	MOVQ DI, results+24(FP)
 
-over235:
-	JMP done197
+over237:
+	JMP done199
 
-narrower232:
+narrower234:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower262
+	JLE     narrower264
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -34294,27 +34894,27 @@ narrower232:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over265
+	JGE     over267
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result263:
+result265:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many266
+	JGT  many268
 
-few267:
+few269:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty268
+	JGE     empty270
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34326,9 +34926,9 @@ few267:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows270
+	JGE     rows272
 
-row269:
+row271:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34360,13 +34960,13 @@ row269:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row269
+	JLT          row271
 
-rows270:
+rows272:
 	CMPQ R13, SI
-	JGE  rows272
+	JGE  rows274
 
-row271:
+row273:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34395,14 +34995,14 @@ row271:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row271
+	JLT          row273
 
-rows272:
-summed273:
+rows274:
+summed275:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special276
+	JNE  special278
 
-final274:
+final276:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -34420,14 +35020,14 @@ final274:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
+	JNE       around279
 	VMOVDQU   Y0, (DX)
-	JMP       stored278
+	JMP       stored280
 
-around277:
+around279:
 	VMOVNTDQ Y0, (DX)
 
-stored278:
+stored280:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
@@ -34446,44 +35046,44 @@ stored278:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
+	JNE       around281
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored280
+	JMP       stored282
 
-around279:
+around281:
 	VMOVNTDQ Y0, 32(DX)(BX*2)
 
-stored280:
-stored275:
+stored282:
+stored277:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result263
-	JMP  over265
+	JLT  result265
+	JMP  over267
 
-many266:
+many268:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany264
-	JMP   few267
+	JEQ   tooMany266
+	JMP   few269
 
-special276:
+special278:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow281
+	JEQ     narrow283
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored275
+	JMP     stored277
 
-narrow281:
+narrow283:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip282
+	JEQ          skip284
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty283
+	JEQ          empty285
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -34493,10 +35093,10 @@ narrow281:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty283:
-skip282:
+empty285:
+skip284:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip284
+	JEQ       skip286
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -34512,43 +35112,43 @@ skip282:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip284:
-	JMP final274
+skip286:
+	JMP final276
 
-empty268:
+empty270:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed273
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around285
-	VMOVDQU Y0, (DX)
-	JMP     stored286
-
-around285:
-	VMOVNTDQ Y0, (DX)
-
-stored286:
-	MOVQ    8(SP), BX
+	JNE     summed275
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around287
-	VMOVDQU Y0, 32(DX)(BX*2)
+	VMOVDQU Y0, (DX)
 	JMP     stored288
 
 around287:
-	VMOVNTDQ Y0, 32(DX)(BX*2)
+	VMOVNTDQ Y0, (DX)
 
 stored288:
-	JMP stored275
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around289
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored290
 
-tooMany264:
+around289:
+	VMOVNTDQ Y0, 32(DX)(BX*2)
+
+stored290:
+	JMP stored277
+
+tooMany266:
 	MOVQ DI, results+24(FP)
 
-over265:
-	JMP done197
+over267:
+	JMP done199
 
-narrower262:
+narrower264:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower290
+	JLT     narrower292
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -34557,25 +35157,25 @@ narrower262:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over293
+	JGE     over295
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result291:
+result293:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many294
+	JGT  many296
 
-few295:
+few297:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty296
+	JGE     empty298
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -34587,9 +35187,9 @@ few295:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows298
+	JGE     rows300
 
-row297:
+row299:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -34611,96 +35211,96 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row297
-
-rows298:
-	CMPQ R12, SI
-	JGE  rows300
-
-row299:
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VPMOVZXWD    (R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows300
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VPMOVZXWD    (R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows300
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VPMOVZXWD    (R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows300
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VPMOVZXWD    (R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R13*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
 	JLT          row299
 
 rows300:
-summed301:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special304
+	CMPQ R12, SI
+	JGE  rows302
 
-final302:
+row301:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows302
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows302
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows302
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row301
+
+rows302:
+summed303:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special306
+
+final304:
 	MOVQ      8(SP), BX
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
@@ -34719,42 +35319,42 @@ final302:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around305
+	JNE       around307
 	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored306
+	JMP       stored308
 
-around305:
+around307:
 	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored306:
-stored303:
+stored308:
+stored305:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result291
-	JMP  over293
+	JLT  result293
+	JMP  over295
 
-many294:
+many296:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany292
-	JMP   few295
+	JEQ   tooMany294
+	JMP   few297
 
-special304:
+special306:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow307
+	JEQ     narrow309
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored303
+	JMP     stored305
 
-narrow307:
+narrow309:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip308
+	JEQ          skip310
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty309
+	JEQ          empty311
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -34762,10 +35362,10 @@ narrow307:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty309:
-skip308:
+empty311:
+skip310:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip310
+	JEQ          skip312
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -34788,57 +35388,57 @@ skip308:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip310:
-	JMP final302
+skip312:
+	JMP final304
 
-empty296:
+empty298:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed301
+	JNE     summed303
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around311
+	JNE     around313
 	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored312
+	JMP     stored314
 
-around311:
+around313:
 	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored312:
-	JMP stored303
+stored314:
+	JMP stored305
 
-tooMany292:
+tooMany294:
 	MOVQ DI, results+24(FP)
 
-over293:
-	JMP done197
+over295:
+	JMP done199
 
-narrower290:
+narrower292:
 	XORQ DX, DX
 
-tile313:
+tile315:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over317
+	JGE  over321
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result315:
+result319:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many318
+	JGT  many322
 
-few319:
+few323:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty320
+	JGE     empty324
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34850,9 +35450,9 @@ few319:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows322
+	JGE     rows326
 
-row321:
+row325:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34869,13 +35469,13 @@ row321:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row321
+	JLT          row325
 
-rows322:
+rows326:
 	CMPQ R13, SI
-	JGE  rows324
+	JGE  rows328
 
-row323:
+row327:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34889,7 +35489,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34903,7 +35503,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34917,7 +35517,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34931,7 +35531,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34945,7 +35545,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34959,7 +35559,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34973,7 +35573,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34987,14 +35587,14 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row323
+	JLT          row327
 
-rows324:
-summed325:
+rows328:
+summed329:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special328
+	JNE  special332
 
-final326:
+final330:
 	MOVQ         8(SP), BX
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
@@ -35006,50 +35606,50 @@ final326:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around329
+	JNE          around333
 	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored330
+	JMP          stored334
 
-around329:
+around333:
 	VMOVNTDQ X0, (DX)(BX*2)
 
-stored330:
-stored327:
+stored334:
+stored331:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result315
-	JMP  over317
+	JLT  result319
+	JMP  over321
 
-many318:
+many322:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany316
-	JMP   few319
+	JEQ   tooMany320
+	JMP   few323
 
-special328:
+special332:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow331
+	JEQ     narrow335
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored327
+	JMP     stored331
 
-narrow331:
+narrow335:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip332
+	JEQ          skip336
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty333
+	JEQ          empty337
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty333:
-skip332:
+empty337:
+skip336:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip334
+	JEQ          skip338
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -35063,34 +35663,34 @@ skip332:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip334:
-	JMP final326
+skip338:
+	JMP final330
 
-empty320:
+empty324:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed325
+	JNE     summed329
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around335
+	JNE     around339
 	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored336
+	JMP     stored340
 
-around335:
+around339:
 	VMOVNTDQ X0, (DX)(BX*2)
 
-stored336:
-	JMP stored327
+stored340:
+	JMP stored331
 
-tooMany316:
+tooMany320:
 	MOVQ DI, results+24(FP)
 
-over317:
+over321:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile313
+	JNE  tile315
 
-done197:
+done199:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35112,18 +35712,18 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none337
+	JEQ   none341
 	SUBQ  positions+32(FP), CX
 
-none337:
+none341:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile339:
+tile343:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower340
+	JLE     narrower344
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -35132,19 +35732,19 @@ tile339:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over343
+	JGE     over347
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result341:
+result345:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty344
+	JGE     empty348
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35161,9 +35761,9 @@ result341:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows347
+	JGE     rows351
 
-row346:
+row350:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -35200,13 +35800,13 @@ row346:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row346
+	JLT        row350
 
-rows347:
+rows351:
 	CMPQ R10, SI
-	JGE  rows349
+	JGE  rows353
 
-row348:
+row352:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y10
@@ -35240,9 +35840,9 @@ row348:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row348
+	JLT       row352
 
-rows349:
+rows353:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -35256,7 +35856,7 @@ rows349:
 	VMOVUPS      Y0, 32(DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none350
+	JEQ          none354
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -35311,10 +35911,10 @@ rows349:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none350:
-	JMP stored345
+none354:
+	JMP stored349
 
-empty344:
+empty348:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -35332,7 +35932,7 @@ empty344:
 	MOVQ      8(SP), BX
 	VMOVUPS   Y0, 32(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none351
+	JEQ       none355
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -35355,27 +35955,27 @@ empty344:
 	MOVQ      8(SP), R10
 	VMOVUPD   Y9, 224(BX)(R10*8)
 
-none351:
-stored345:
+none355:
+stored349:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result341
-	JMP  over343
+	JLT  result345
+	JMP  over347
 	MOVQ DI, results+24(FP)
 
-over343:
+over347:
 	SUBQ $0x00000020, (SP)
-	JLE  done338
+	JLE  done342
 	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
-	JMP  tile339
+	JMP  tile343
 
-narrower340:
+narrower344:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower353
+	JLT     narrower357
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -35384,19 +35984,19 @@ narrower340:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over356
+	JGE     over360
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result354:
+result358:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty357
+	JGE     empty361
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35409,9 +36009,9 @@ result354:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows360
+	JGE     rows364
 
-row359:
+row363:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -35434,13 +36034,13 @@ row359:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row359
+	JLT        row363
 
-rows360:
+rows364:
 	CMPQ R8, SI
-	JGE  rows362
+	JGE  rows366
 
-row361:
+row365:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -35460,7 +36060,7 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows362
+	JGE       rows366
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -35480,7 +36080,7 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows362
+	JGE       rows366
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -35500,7 +36100,7 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows362
+	JGE       rows366
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -35520,9 +36120,9 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row361
+	JLT       row365
 
-rows362:
+rows366:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -35531,7 +36131,7 @@ rows362:
 	VMOVUPS      Y0, (DX)(R8*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none363
+	JEQ          none367
 	MOVQ         columns+72(FP), R8
 	SUBQ         (SP), R8
 	SHLQ         $0x03, R8
@@ -35566,10 +36166,10 @@ rows362:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none363:
-	JMP stored358
+none367:
+	JMP stored362
 
-empty357:
+empty361:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -35580,7 +36180,7 @@ empty357:
 	MOVQ      8(SP), BX
 	VMOVUPS   Y0, (DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none364
+	JEQ       none368
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -35599,41 +36199,41 @@ empty357:
 	MOVQ      8(SP), R8
 	VMOVUPD   Y9, 96(BX)(R8*8)
 
-none364:
-stored358:
+none368:
+stored362:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result354
-	JMP  over356
+	JLT  result358
+	JMP  over360
 	MOVQ DI, results+24(FP)
 
-over356:
-	JMP done338
+over360:
+	JMP done342
 
-narrower353:
+narrower357:
 	XORQ DX, DX
 
-tile365:
+tile369:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over369
+	JGE  over375
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result367:
+result373:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty370
+	JGE     empty376
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -35644,9 +36244,9 @@ result367:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows373
+	JGE     rows379
 
-row372:
+row378:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -35662,13 +36262,13 @@ row372:
 	PREFETCHT0 15(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row372
+	JLT        row378
 
-rows373:
+rows379:
 	CMPQ R10, SI
-	JGE  rows375
+	JGE  rows381
 
-row374:
+row380:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35681,7 +36281,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35694,7 +36294,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35707,7 +36307,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35720,7 +36320,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35733,7 +36333,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35746,7 +36346,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35759,7 +36359,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -35772,9 +36372,9 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row374
+	JLT       row380
 
-rows375:
+rows381:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
@@ -35782,7 +36382,7 @@ rows375:
 	VMOVUPS      X0, (DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none376
+	JEQ          none382
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -35805,10 +36405,10 @@ rows375:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none376:
-	JMP stored371
+none382:
+	JMP stored377
 
-empty370:
+empty376:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
@@ -35817,7 +36417,7 @@ empty370:
 	MOVQ         8(SP), BX
 	VMOVUPS      X0, (DX)(BX*2)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none377
+	JEQ          none383
 	MOVQ         columns+72(FP), BX
 	SUBQ         (SP), BX
 	SHLQ         $0x03, BX
@@ -35832,23 +36432,23 @@ empty370:
 	MOVQ         8(SP), R10
 	VMOVUPD      Y9, 32(BX)(R10*8)
 
-none377:
-stored371:
+none383:
+stored377:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result367
-	JMP  over369
+	JLT  result373
+	JMP  over375
 	MOVQ DI, results+24(FP)
 
-over369:
+over375:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile365
+	JNE  tile369
 
-done338:
+done342:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35899,7 +36499,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none378
+	JEQ       none384
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -35911,7 +36511,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none378:
+none384:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -35973,11 +36573,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole379
+	JGE    whole385
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole379:
+whole385:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -35989,11 +36589,11 @@ whole379:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole380
+	JGE        whole386
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole380:
+whole386:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36004,11 +36604,11 @@ whole380:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole381
+	JGE       whole387
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole381:
+whole387:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36019,11 +36619,11 @@ whole381:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole382
+	JGE       whole388
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole382:
+whole388:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36034,11 +36634,11 @@ whole382:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole383
+	JGE       whole389
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole383:
+whole389:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36050,11 +36650,11 @@ whole383:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole384
+	JGE        whole390
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole384:
+whole390:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36065,11 +36665,11 @@ whole384:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole385
+	JGE       whole391
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole385:
+whole391:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36080,11 +36680,11 @@ whole385:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole386
+	JGE       whole392
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole386:
+whole392:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -37723,28 +38323,28 @@ tile161:
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over165
+	JGE  over167
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result163:
+result165:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many166
+	JGT  many168
 
-few167:
+few169:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty169
+	JGE     empty171
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none170
+	JEQ     none172
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide171
+	JNE     wide173
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -37755,9 +38355,9 @@ few167:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows173
+	JGE     rows175
 
-row172:
+row174:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -37771,115 +38371,115 @@ row172:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row172
-
-rows173:
-	CMPQ R10, BX
-	JGE  rows175
-
-row174:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows175
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
 	JLT          row174
 
 rows175:
-	JMP summed168
+	CMPQ R10, BX
+	JGE  rows177
 
-none170:
+row176:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows177
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row176
+
+rows177:
+	JMP summed170
+
+none172:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows177
+	JGE     rows179
 
-row176:
+row178:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -37889,102 +38489,102 @@ row176:
 	PREFETCHT0 15(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row176
-
-rows177:
-	CMPQ R9, BX
-	JGE  rows179
-
-row178:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows179
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row178
+	JLT        row178
 
 rows179:
-summed168:
-summed180:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special183
+	CMPQ R9, BX
+	JGE  rows181
 
-final181:
+row180:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows181
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row180
+
+rows181:
+summed170:
+summed182:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special185
+
+final183:
 	MOVQ      8(SP), DX
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around184
+	JNE       around186
 	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored185
+	JMP       stored187
 
-around184:
+around186:
 	VMOVNTDQ X0, (CX)(DX*2)
 
-stored185:
-stored182:
+stored187:
+stored184:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result163
-	JMP  over165
+	JLT  result165
+	JMP  over167
 
-many166:
+many168:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany164
-	JMP   few167
+	JEQ   tooMany166
+	JMP   few169
 
-wide171:
+wide173:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -37995,9 +38595,9 @@ wide171:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows187
+	JGE     rows189
 
-row186:
+row188:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -38010,120 +38610,120 @@ row186:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row186
-
-rows187:
-	CMPQ R10, BX
-	JGE  rows189
-
-row188:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows189
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
 	JLT          row188
 
 rows189:
-	JMP summed168
+	CMPQ R10, BX
+	JGE  rows191
 
-special183:
+row190:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows191
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row190
+
+rows191:
+	JMP summed170
+
+special185:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow190
+	JEQ     narrow192
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored182
+	JMP     stored184
 
-narrow190:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip191
+	JEQ          skip193
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty192
+	JEQ          empty194
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty192:
-skip191:
+empty194:
+skip193:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip193
+	JEQ          skip195
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -38136,28 +38736,28 @@ skip191:
 	VCVTPH2PS    (CX)(DX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip193:
-	JMP final181
+skip195:
+	JMP final183
 
-empty169:
+empty171:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed180
+	JNE     summed182
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around194
+	JNE     around196
 	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored195
+	JMP     stored197
 
-around194:
+around196:
 	VMOVNTDQ X0, (CX)(DX*2)
 
-stored195:
-	JMP stored182
+stored197:
+	JMP stored184
 
-tooMany164:
+tooMany166:
 	MOVQ SI, results+24(FP)
 
-over165:
+over167:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
@@ -38185,18 +38785,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none196
+	JEQ   none198
 	SUBQ  positions+32(FP), CX
 
-none196:
+none198:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile198:
+tile200:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower199
+	JLE     narrower201
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -38205,21 +38805,21 @@ tile198:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over202
+	JGE     over204
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result200:
+result202:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many203
+	JGT  many205
 
-few204:
+few206:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38229,7 +38829,7 @@ few204:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty205
+	JGE     empty207
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38241,9 +38841,9 @@ few204:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows207
+	JGE     rows209
 
-row206:
+row208:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38288,13 +38888,13 @@ row206:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row206
+	JLT          row208
 
-rows207:
+rows209:
 	CMPQ R13, SI
-	JGE  rows209
+	JGE  rows211
 
-row208:
+row210:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38335,83 +38935,83 @@ row208:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row208
+	JLT          row210
 
-rows209:
-summed210:
+rows211:
+summed212:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special213
+	JNE  special215
 
-final211:
+final213:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around216
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored215
-
-around214:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored215:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
 	JMP       stored217
 
 around216:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored217:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around218
-	VMOVDQU   X0, 64(DX)
-	VMOVDQU   X1, 80(DX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored219
 
 around218:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored219:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around220
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
+	JMP       stored221
+
+around220:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored219:
+stored221:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around220
+	JNE       around222
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored221
+	JMP       stored223
 
-around220:
+around222:
 	VMOVNTDQ X0, 96(DX)(BX*2)
 	VMOVNTDQ X1, 112(DX)(BX*2)
 
-stored221:
-stored212:
+stored223:
+stored214:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result202
+	JMP  over204
 
-many203:
+many205:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany201
-	JMP   few204
+	JEQ   tooMany203
+	JMP   few206
 
-special213:
+special215:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow222
+	JEQ     narrow224
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38422,14 +39022,14 @@ special213:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored212
+	JMP     stored214
 
-narrow222:
+narrow224:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip223
+	JEQ          skip225
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty224
+	JEQ          empty226
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -38443,10 +39043,10 @@ narrow222:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty224:
-skip223:
+empty226:
+skip225:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip225
+	JEQ       skip227
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -38466,56 +39066,56 @@ skip223:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip225:
-	JMP final211
+skip227:
+	JMP final213
 
-empty205:
+empty207:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed210
+	JNE     summed212
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around226
+	JNE     around228
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
-	JMP     stored227
+	JMP     stored229
 
-around226:
+around228:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 
-stored227:
+stored229:
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around228
+	JNE     around230
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored229
+	JMP     stored231
 
-around228:
+around230:
 	VMOVNTDQ Y0, 96(DX)(BX*2)
 
-stored229:
-	JMP stored212
+stored231:
+	JMP stored214
 
-tooMany201:
+tooMany203:
 	MOVQ DI, results+24(FP)
 
-over202:
+over204:
 	SUBQ  $0x00000040, (SP)
-	JLE   done197
+	JLE   done199
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip230
+	JEQ   skip232
 	ADDQ  $+128, to+72(FP)
 
-skip230:
-	JMP tile198
+skip232:
+	JMP tile200
 
-narrower199:
+narrower201:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower232
+	JLE     narrower234
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -38524,21 +39124,21 @@ narrower199:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over235
+	JGE     over237
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result233:
+result235:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many236
+	JGT  many238
 
-few237:
+few239:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38546,7 +39146,7 @@ few237:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty238
+	JGE     empty240
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38558,9 +39158,9 @@ few237:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows240
+	JGE     rows242
 
-row239:
+row241:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38597,13 +39197,13 @@ row239:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row239
+	JLT          row241
 
-rows240:
+rows242:
 	CMPQ R13, SI
-	JGE  rows242
+	JGE  rows244
 
-row241:
+row243:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38636,70 +39236,70 @@ row241:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row241
+	JLT          row243
 
-rows242:
-summed243:
+rows244:
+summed245:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special246
+	JNE  special248
 
-final244:
+final246:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around249
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored248
-
-around247:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored248:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
 	JMP       stored250
 
 around249:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored250:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around251
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored252
+
+around251:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored250:
+stored252:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around253
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored252
+	JMP       stored254
 
-around251:
+around253:
 	VMOVNTDQ X0, 64(DX)(BX*2)
 	VMOVNTDQ X1, 80(DX)(BX*2)
 
-stored252:
-stored245:
+stored254:
+stored247:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result233
-	JMP  over235
+	JLT  result235
+	JMP  over237
 
-many236:
+many238:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany234
-	JMP   few237
+	JEQ   tooMany236
+	JMP   few239
 
-special246:
+special248:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow253
+	JEQ     narrow255
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38708,14 +39308,14 @@ special246:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored245
+	JMP     stored247
 
-narrow253:
+narrow255:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip254
+	JEQ          skip256
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty255
+	JEQ          empty257
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -38727,10 +39327,10 @@ narrow253:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty255:
-skip254:
+empty257:
+skip256:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip256
+	JEQ       skip258
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -38746,45 +39346,45 @@ skip254:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip256:
-	JMP final244
+skip258:
+	JMP final246
 
-empty238:
+empty240:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed243
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around257
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored258
-
-around257:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored258:
-	MOVQ    8(SP), BX
+	JNE     summed245
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around259
-	VMOVDQU Y0, 64(DX)(BX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
 	JMP     stored260
 
 around259:
-	VMOVNTDQ Y0, 64(DX)(BX*2)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored260:
-	JMP stored245
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around261
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored262
 
-tooMany234:
+around261:
+	VMOVNTDQ Y0, 64(DX)(BX*2)
+
+stored262:
+	JMP stored247
+
+tooMany236:
 	MOVQ DI, results+24(FP)
 
-over235:
-	JMP done197
+over237:
+	JMP done199
 
-narrower232:
+narrower234:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower262
+	JLE     narrower264
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -38793,27 +39393,27 @@ narrower232:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over265
+	JGE     over267
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result263:
+result265:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many266
+	JGT  many268
 
-few267:
+few269:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty268
+	JGE     empty270
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38825,9 +39425,9 @@ few267:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows270
+	JGE     rows272
 
-row269:
+row271:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38855,13 +39455,13 @@ row269:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row269
+	JLT          row271
 
-rows270:
+rows272:
 	CMPQ R13, SI
-	JGE  rows272
+	JGE  rows274
 
-row271:
+row273:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38886,71 +39486,71 @@ row271:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row271
+	JLT          row273
 
-rows272:
-summed273:
+rows274:
+summed275:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special276
+	JNE  special278
 
-final274:
+final276:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
+	JNE       around279
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored278
+	JMP       stored280
 
-around277:
+around279:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored278:
+stored280:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
+	JNE       around281
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored280
+	JMP       stored282
 
-around279:
+around281:
 	VMOVNTDQ X0, 32(DX)(BX*2)
 	VMOVNTDQ X1, 48(DX)(BX*2)
 
-stored280:
-stored275:
+stored282:
+stored277:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result263
-	JMP  over265
+	JLT  result265
+	JMP  over267
 
-many266:
+many268:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany264
-	JMP   few267
+	JEQ   tooMany266
+	JMP   few269
 
-special276:
+special278:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow281
+	JEQ     narrow283
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored275
+	JMP     stored277
 
-narrow281:
+narrow283:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip282
+	JEQ          skip284
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty283
+	JEQ          empty285
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -38960,10 +39560,10 @@ narrow281:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty283:
-skip282:
+empty285:
+skip284:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip284
+	JEQ       skip286
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -38975,43 +39575,43 @@ skip282:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip284:
-	JMP final274
+skip286:
+	JMP final276
 
-empty268:
+empty270:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed273
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around285
-	VMOVDQU Y0, (DX)
-	JMP     stored286
-
-around285:
-	VMOVNTDQ Y0, (DX)
-
-stored286:
-	MOVQ    8(SP), BX
+	JNE     summed275
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around287
-	VMOVDQU Y0, 32(DX)(BX*2)
+	VMOVDQU Y0, (DX)
 	JMP     stored288
 
 around287:
-	VMOVNTDQ Y0, 32(DX)(BX*2)
+	VMOVNTDQ Y0, (DX)
 
 stored288:
-	JMP stored275
+	MOVQ    8(SP), BX
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around289
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored290
 
-tooMany264:
+around289:
+	VMOVNTDQ Y0, 32(DX)(BX*2)
+
+stored290:
+	JMP stored277
+
+tooMany266:
 	MOVQ DI, results+24(FP)
 
-over265:
-	JMP done197
+over267:
+	JMP done199
 
-narrower262:
+narrower264:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower290
+	JLT     narrower292
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -39020,25 +39620,25 @@ narrower262:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over293
+	JGE     over295
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result291:
+result293:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many294
+	JGT  many296
 
-few295:
+few297:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty296
+	JGE     empty298
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -39050,9 +39650,9 @@ few295:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows298
+	JGE     rows300
 
-row297:
+row299:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -39072,130 +39672,130 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row297
-
-rows298:
-	CMPQ R12, SI
-	JGE  rows300
-
-row299:
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VCVTPH2PS    (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows300
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VCVTPH2PS    (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows300
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VCVTPH2PS    (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows300
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VCVTPH2PS    (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
 	JLT          row299
 
 rows300:
-summed301:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special304
+	CMPQ R12, SI
+	JGE  rows302
 
-final302:
+row301:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows302
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows302
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows302
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row301
+
+rows302:
+summed303:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special306
+
+final304:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around305
+	JNE       around307
 	VMOVDQU   X0, (DX)(BX*2)
 	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored306
+	JMP       stored308
 
-around305:
+around307:
 	VMOVNTDQ X0, (DX)(BX*2)
 	VMOVNTDQ X1, 16(DX)(BX*2)
 
-stored306:
-stored303:
+stored308:
+stored305:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result291
-	JMP  over293
+	JLT  result293
+	JMP  over295
 
-many294:
+many296:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany292
-	JMP   few295
+	JEQ   tooMany294
+	JMP   few297
 
-special304:
+special306:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow307
+	JEQ     narrow309
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored303
+	JMP     stored305
 
-narrow307:
+narrow309:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip308
+	JEQ          skip310
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty309
+	JEQ          empty311
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -39203,10 +39803,10 @@ narrow307:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty309:
-skip308:
+empty311:
+skip310:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip310
+	JEQ          skip312
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -39227,57 +39827,57 @@ skip308:
 	VCVTPH2PS    16(DX)(BX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip310:
-	JMP final302
+skip312:
+	JMP final304
 
-empty296:
+empty298:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed301
+	JNE     summed303
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around311
+	JNE     around313
 	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored312
+	JMP     stored314
 
-around311:
+around313:
 	VMOVNTDQ Y0, (DX)(BX*2)
 
-stored312:
-	JMP stored303
+stored314:
+	JMP stored305
 
-tooMany292:
+tooMany294:
 	MOVQ DI, results+24(FP)
 
-over293:
-	JMP done197
+over295:
+	JMP done199
 
-narrower290:
+narrower292:
 	XORQ DX, DX
 
-tile313:
+tile315:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over317
+	JGE  over321
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result315:
+result319:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many318
+	JGT  many322
 
-few319:
+few323:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty320
+	JGE     empty324
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39289,9 +39889,9 @@ few319:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows322
+	JGE     rows326
 
-row321:
+row325:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39307,13 +39907,13 @@ row321:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row321
+	JLT          row325
 
-rows322:
+rows326:
 	CMPQ R13, SI
-	JGE  rows324
+	JGE  rows328
 
-row323:
+row327:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39326,7 +39926,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39339,7 +39939,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39352,7 +39952,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39365,7 +39965,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39378,7 +39978,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39391,7 +39991,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39404,7 +40004,7 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows324
+	JGE          rows328
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39417,61 +40017,61 @@ row323:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row323
+	JLT          row327
 
-rows324:
-summed325:
+rows328:
+summed329:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special328
+	JNE  special332
 
-final326:
+final330:
 	MOVQ      8(SP), BX
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around333
 	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored330
+	JMP       stored334
 
-around329:
+around333:
 	VMOVNTDQ X0, (DX)(BX*2)
 
-stored330:
-stored327:
+stored334:
+stored331:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result315
-	JMP  over317
+	JLT  result319
+	JMP  over321
 
-many318:
+many322:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany316
-	JMP   few319
+	JEQ   tooMany320
+	JMP   few323
 
-special328:
+special332:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow331
+	JEQ     narrow335
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored327
+	JMP     stored331
 
-narrow331:
+narrow335:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip332
+	JEQ          skip336
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty333
+	JEQ          empty337
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty333:
-skip332:
+empty337:
+skip336:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip334
+	JEQ          skip338
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -39484,34 +40084,34 @@ skip332:
 	VCVTPH2PS    (DX)(BX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip334:
-	JMP final326
+skip338:
+	JMP final330
 
-empty320:
+empty324:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed325
+	JNE     summed329
 	MOVQ    8(SP), BX
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around335
+	JNE     around339
 	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored336
+	JMP     stored340
 
-around335:
+around339:
 	VMOVNTDQ X0, (DX)(BX*2)
 
-stored336:
-	JMP stored327
+stored340:
+	JMP stored331
 
-tooMany316:
+tooMany320:
 	MOVQ DI, results+24(FP)
 
-over317:
+over321:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile313
+	JNE  tile315
 
-done197:
+done199:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -39533,18 +40133,18 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none337
+	JEQ   none341
 	SUBQ  positions+32(FP), CX
 
-none337:
+none341:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile339:
+tile343:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower340
+	JLE     narrower344
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -39553,19 +40153,19 @@ tile339:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over343
+	JGE     over347
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result341:
+result345:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty344
+	JGE     empty348
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -39582,9 +40182,9 @@ result341:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows347
+	JGE     rows351
 
-row346:
+row350:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -39617,13 +40217,13 @@ row346:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row346
+	JLT        row350
 
-rows347:
+rows351:
 	CMPQ R10, SI
-	JGE  rows349
+	JGE  rows353
 
-row348:
+row352:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y10
@@ -39653,9 +40253,9 @@ row348:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row348
+	JLT       row352
 
-rows349:
+rows353:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (DX)
@@ -39667,7 +40267,7 @@ rows349:
 	VMOVUPS      X1, 48(DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none350
+	JEQ          none354
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -39722,10 +40322,10 @@ rows349:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none350:
-	JMP stored345
+none354:
+	JMP stored349
 
-empty344:
+empty348:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -39741,7 +40341,7 @@ empty344:
 	VMOVUPS   X0, 32(DX)(BX*2)
 	VMOVUPS   X1, 48(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none351
+	JEQ       none355
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -39764,27 +40364,27 @@ empty344:
 	MOVQ      8(SP), R10
 	VMOVUPD   Y9, 224(BX)(R10*8)
 
-none351:
-stored345:
+none355:
+stored349:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result341
-	JMP  over343
+	JLT  result345
+	JMP  over347
 	MOVQ DI, results+24(FP)
 
-over343:
+over347:
 	SUBQ $0x00000020, (SP)
-	JLE  done338
+	JLE  done342
 	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
-	JMP  tile339
+	JMP  tile343
 
-narrower340:
+narrower344:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower353
+	JLT     narrower357
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -39793,19 +40393,19 @@ narrower340:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over356
+	JGE     over360
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result354:
+result358:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty357
+	JGE     empty361
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -39818,9 +40418,9 @@ result354:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows360
+	JGE     rows364
 
-row359:
+row363:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -39841,13 +40441,13 @@ row359:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row359
+	JLT        row363
 
-rows360:
+rows364:
 	CMPQ R8, SI
-	JGE  rows362
+	JGE  rows366
 
-row361:
+row365:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -39865,7 +40465,7 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows362
+	JGE       rows366
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -39883,7 +40483,7 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows362
+	JGE       rows366
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -39901,7 +40501,7 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows362
+	JGE       rows366
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -39919,9 +40519,9 @@ row361:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row361
+	JLT       row365
 
-rows362:
+rows366:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	MOVQ         8(SP), R8
@@ -39929,7 +40529,7 @@ rows362:
 	VMOVUPS      X1, 16(DX)(R8*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none363
+	JEQ          none367
 	MOVQ         columns+72(FP), R8
 	SUBQ         (SP), R8
 	SHLQ         $0x03, R8
@@ -39964,10 +40564,10 @@ rows362:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none363:
-	JMP stored358
+none367:
+	JMP stored362
 
-empty357:
+empty361:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -39977,7 +40577,7 @@ empty357:
 	VMOVUPS   X0, (DX)(BX*2)
 	VMOVUPS   X1, 16(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none364
+	JEQ       none368
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -39996,41 +40596,41 @@ empty357:
 	MOVQ      8(SP), R8
 	VMOVUPD   Y9, 96(BX)(R8*8)
 
-none364:
-stored358:
+none368:
+stored362:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result354
-	JMP  over356
+	JLT  result358
+	JMP  over360
 	MOVQ DI, results+24(FP)
 
-over356:
-	JMP done338
+over360:
+	JMP done342
 
-narrower353:
+narrower357:
 	XORQ DX, DX
 
-tile365:
+tile369:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over369
+	JGE  over375
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result367:
+result373:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty370
+	JGE     empty376
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -40041,9 +40641,9 @@ result367:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows373
+	JGE     rows379
 
-row372:
+row378:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -40058,13 +40658,13 @@ row372:
 	PREFETCHT0 15(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row372
+	JLT        row378
 
-rows373:
+rows379:
 	CMPQ R10, SI
-	JGE  rows375
+	JGE  rows381
 
-row374:
+row380:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40076,7 +40676,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40088,7 +40688,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40100,7 +40700,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40112,7 +40712,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40124,7 +40724,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40136,7 +40736,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40148,7 +40748,7 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows375
+	JGE       rows381
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40160,15 +40760,15 @@ row374:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row374
+	JLT       row380
 
-rows375:
+rows381:
 	VCVTPS2PH    $0x00, Y0, X0
 	MOVQ         8(SP), R10
 	VMOVUPS      X0, (DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none376
+	JEQ          none382
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -40191,17 +40791,17 @@ rows375:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none376:
-	JMP stored371
+none382:
+	JMP stored377
 
-empty370:
+empty376:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	MOVQ      8(SP), BX
 	VMOVUPS   X0, (DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none377
+	JEQ       none383
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -40216,23 +40816,23 @@ empty370:
 	MOVQ      8(SP), R10
 	VMOVUPD   Y9, 32(BX)(R10*8)
 
-none377:
-stored371:
+none383:
+stored377:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result367
-	JMP  over369
+	JLT  result373
+	JMP  over375
 	MOVQ DI, results+24(FP)
 
-over369:
+over375:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile365
+	JNE  tile369
 
-done338:
+done342:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40283,7 +40883,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none378
+	JEQ       none384
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -40293,7 +40893,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none378:
+none384:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -40339,11 +40939,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole379
+	JGE    whole385
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole379:
+whole385:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40353,11 +40953,11 @@ whole379:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole380
+	JGE        whole386
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole380:
+whole386:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40366,11 +40966,11 @@ whole380:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole381
+	JGE       whole387
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole381:
+whole387:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40379,11 +40979,11 @@ whole381:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole382
+	JGE       whole388
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole382:
+whole388:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40392,11 +40992,11 @@ whole382:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole383
+	JGE       whole389
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole383:
+whole389:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40406,11 +41006,11 @@ whole383:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole384
+	JGE        whole390
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole384:
+whole390:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40419,11 +41019,11 @@ whole384:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole385
+	JGE       whole391
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole385:
+whole391:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40432,11 +41032,11 @@ whole385:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole386
+	JGE       whole392
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole386:
+whole392:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

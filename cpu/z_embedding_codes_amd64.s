@@ -13523,26 +13523,26 @@ tile154:
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over158
+	JGE  over160
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result156:
+result158:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many159
+	JGT  many161
 
-few160:
+few162:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty162
+	JGE     empty164
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none163
+	JEQ     none165
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -13553,9 +13553,9 @@ few160:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows165
+	JGE     rows167
 
-row164:
+row166:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13588,205 +13588,205 @@ row164:
 	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row164
-
-rows165:
-	CMPQ R10, BX
-	JGE  rows167
-
-row166:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows167
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
 	JLT          row166
 
 rows167:
-	JMP summed161
+	CMPQ R10, BX
+	JGE  rows169
 
-none163:
+row168:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows169
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows169
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows169
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows169
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows169
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows169
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows169
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row168
+
+rows169:
+	JMP summed163
+
+none165:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros168
+	JEQ     zeros170
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows170
+	JGE     rows172
 
-row169:
+row171:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13806,131 +13806,131 @@ row169:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row169
-
-rows170:
-	CMPQ R9, BX
-	JGE  rows172
-
-row171:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows172
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows172
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows172
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows172
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows172
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows172
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows172
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
 	JLT          row171
 
 rows172:
-	JMP summed161
+	CMPQ R9, BX
+	JGE  rows174
 
-zeros168:
+row173:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows174
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows174
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows174
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows174
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows174
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows174
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows174
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row173
+
+rows174:
+	JMP summed163
+
+zeros170:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows174
+	JGE     rows176
 
-row173:
+row175:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13960,219 +13960,219 @@ row173:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row173
-
-rows174:
-	CMPQ R9, BX
-	JGE  rows176
-
-row175:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows176
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows176
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows176
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows176
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows176
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows176
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows176
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
 	JLT          row175
 
 rows176:
-summed161:
-summed177:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special180
+	CMPQ R9, BX
+	JGE  rows178
 
-final178:
+row177:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows178
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows178
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows178
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows178
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows178
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows178
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows178
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row177
+
+rows178:
+summed163:
+summed179:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special182
+
+final180:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around181
+	JNE     around183
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored182
+	JMP     stored184
 
-around181:
+around183:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored182:
-stored179:
+stored184:
+stored181:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result156
-	JMP  over158
+	JLT  result158
+	JMP  over160
 
-many159:
+many161:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany157
-	JMP   few160
+	JEQ   tooMany159
+	JMP   few162
 
-special180:
+special182:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow183
+	JEQ     narrow185
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored179
+	JMP     stored181
 
-narrow183:
+narrow185:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip184
+	JEQ          skip186
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty185
+	JEQ          empty187
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty185:
-skip184:
+empty187:
+skip186:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip186
+	JEQ          skip188
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -14185,28 +14185,28 @@ skip184:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip186:
-	JMP final178
+skip188:
+	JMP final180
 
-empty162:
+empty164:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed177
+	JNE     summed179
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around187
+	JNE     around189
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored188
+	JMP     stored190
 
-around187:
+around189:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored188:
-	JMP stored179
+stored190:
+	JMP stored181
 
-tooMany157:
+tooMany159:
 	MOVQ SI, results+24(FP)
 
-over158:
+over160:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
@@ -14246,10 +14246,10 @@ TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile190:
+tile192:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower191
+	JLE     narrower193
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -14258,21 +14258,21 @@ tile190:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over194
+	JGE     over196
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result192:
+result194:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many195
+	JGT  many197
 
-few196:
+few198:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14282,9 +14282,9 @@ few196:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty198
+	JGE     empty200
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none199
+	JEQ     none201
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -14295,9 +14295,9 @@ few196:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows201
+	JGE     rows203
 
-row200:
+row202:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14372,13 +14372,13 @@ row200:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row200
+	JLT          row202
 
-rows201:
+rows203:
 	CMPQ R10, BX
-	JGE  rows203
+	JGE  rows205
 
-row202:
+row204:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -14442,23 +14442,23 @@ row202:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row202
+	JLT          row204
 
-rows203:
-	JMP summed197
+rows205:
+	JMP summed199
 
-none199:
+none201:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros204
+	JEQ     zeros206
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows206
+	JGE     rows208
 
-row205:
+row207:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -14506,13 +14506,13 @@ row205:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row205
+	JLT          row207
 
-rows206:
+rows208:
 	CMPQ R9, BX
-	JGE  rows208
+	JGE  rows210
 
-row207:
+row209:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14553,21 +14553,21 @@ row207:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row207
+	JLT          row209
 
-rows208:
-	JMP summed197
+rows210:
+	JMP summed199
 
-zeros204:
+zeros206:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows210
+	JGE     rows212
 
-row209:
+row211:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -14632,13 +14632,13 @@ row209:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row209
+	JLT          row211
 
-rows210:
+rows212:
 	CMPQ R9, BX
-	JGE  rows212
+	JGE  rows214
 
-row211:
+row213:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14692,26 +14692,26 @@ row211:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row211
+	JLT          row213
 
-rows212:
-summed197:
-summed213:
+rows214:
+summed199:
+summed215:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special216
+	JNE  special218
 
-final214:
+final216:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around217
+	JNE     around219
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
-	JMP     stored218
+	JMP     stored220
 
-around217:
+around219:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -14719,35 +14719,35 @@ around217:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored218:
+stored220:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around219
+	JNE     around221
 	VMOVDQU Y6, 192(CX)(DX*4)
 	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored220
+	JMP     stored222
 
-around219:
+around221:
 	VMOVNTDQ Y6, 192(CX)(DX*4)
 	VMOVNTDQ Y7, 224(CX)(DX*4)
 
-stored220:
-stored215:
+stored222:
+stored217:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result192
-	JMP  over194
+	JLT  result194
+	JMP  over196
 
-many195:
+many197:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany193
-	JMP   few196
+	JEQ   tooMany195
+	JMP   few198
 
-special216:
+special218:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow221
+	JEQ     narrow223
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -14758,14 +14758,14 @@ special216:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored215
+	JMP     stored217
 
-narrow221:
+narrow223:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip222
+	JEQ          skip224
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty223
+	JEQ          empty225
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -14779,10 +14779,10 @@ narrow221:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty223:
-skip222:
+empty225:
+skip224:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip224
+	JEQ     skip226
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -14802,23 +14802,23 @@ skip222:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip224:
-	JMP final214
+skip226:
+	JMP final216
 
-empty198:
+empty200:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed213
+	JNE     summed215
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around225
+	JNE     around227
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored226
+	JMP     stored228
 
-around225:
+around227:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -14826,35 +14826,35 @@ around225:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored226:
+stored228:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around227
+	JNE     around229
 	VMOVDQU Y0, 192(CX)(DX*4)
 	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored228
+	JMP     stored230
 
-around227:
+around229:
 	VMOVNTDQ Y0, 192(CX)(DX*4)
 	VMOVNTDQ Y0, 224(CX)(DX*4)
 
-stored228:
-	JMP stored215
+stored230:
+	JMP stored217
 
-tooMany193:
+tooMany195:
 	MOVQ SI, results+24(FP)
 
-over194:
+over196:
 	SUBQ $0x00000040, (SP)
-	JLE  done189
+	JLE  done191
 	ADDQ $0x00000040, DI
 	ADDQ $+256, to+56(FP)
-	JMP  tile190
+	JMP  tile192
 
-narrower191:
+narrower193:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower230
+	JLE     narrower232
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -14863,21 +14863,21 @@ narrower191:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over233
+	JGE     over235
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result231:
+result233:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many234
+	JGT  many236
 
-few235:
+few237:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14885,9 +14885,9 @@ few235:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty237
+	JGE     empty239
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none238
+	JEQ     none240
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -14898,9 +14898,9 @@ few235:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows240
+	JGE     rows242
 
-row239:
+row241:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14963,13 +14963,13 @@ row239:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row239
+	JLT          row241
 
-rows240:
+rows242:
 	CMPQ R10, BX
-	JGE  rows242
+	JGE  rows244
 
-row241:
+row243:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -15021,23 +15021,23 @@ row241:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row241
+	JLT          row243
 
-rows242:
-	JMP summed236
+rows244:
+	JMP summed238
 
-none238:
+none240:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros243
+	JEQ     zeros245
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows245
+	JGE     rows247
 
-row244:
+row246:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15077,13 +15077,13 @@ row244:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row244
+	JLT          row246
 
-rows245:
+rows247:
 	CMPQ R9, BX
-	JGE  rows247
+	JGE  rows249
 
-row246:
+row248:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15116,21 +15116,21 @@ row246:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row246
+	JLT          row248
 
-rows247:
-	JMP summed236
+rows249:
+	JMP summed238
 
-zeros243:
+zeros245:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows249
+	JGE     rows251
 
-row248:
+row250:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15185,13 +15185,13 @@ row248:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row248
+	JLT          row250
 
-rows249:
+rows251:
 	CMPQ R9, BX
-	JGE  rows251
+	JGE  rows253
 
-row250:
+row252:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15235,58 +15235,58 @@ row250:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row250
+	JLT          row252
 
-rows251:
-summed236:
-summed252:
+rows253:
+summed238:
+summed254:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special255
+	JNE  special257
 
-final253:
+final255:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around256
+	JNE     around258
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored257
+	JMP     stored259
 
-around256:
+around258:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored257:
+stored259:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around258
+	JNE     around260
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored259
+	JMP     stored261
 
-around258:
+around260:
 	VMOVNTDQ Y4, 128(CX)(DX*4)
 	VMOVNTDQ Y5, 160(CX)(DX*4)
 
-stored259:
-stored254:
+stored261:
+stored256:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result231
-	JMP  over233
+	JLT  result233
+	JMP  over235
 
-many234:
+many236:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany232
-	JMP   few235
+	JEQ   tooMany234
+	JMP   few237
 
-special255:
+special257:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow260
+	JEQ     narrow262
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -15295,14 +15295,14 @@ special255:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored254
+	JMP     stored256
 
-narrow260:
+narrow262:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip261
+	JEQ          skip263
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty262
+	JEQ          empty264
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -15314,10 +15314,10 @@ narrow260:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty262:
-skip261:
+empty264:
+skip263:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip263
+	JEQ     skip265
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -15333,51 +15333,51 @@ skip261:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip263:
-	JMP final253
+skip265:
+	JMP final255
 
-empty237:
+empty239:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed252
+	JNE     summed254
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around264
+	JNE     around266
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored265
+	JMP     stored267
 
-around264:
+around266:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored265:
+stored267:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around266
+	JNE     around268
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored267
+	JMP     stored269
 
-around266:
+around268:
 	VMOVNTDQ Y0, 128(CX)(DX*4)
 	VMOVNTDQ Y0, 160(CX)(DX*4)
 
-stored267:
-	JMP stored254
+stored269:
+	JMP stored256
 
-tooMany232:
+tooMany234:
 	MOVQ SI, results+24(FP)
 
-over233:
-	JMP done189
+over235:
+	JMP done191
 
-narrower230:
+narrower232:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower269
+	JLE     narrower271
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -15386,29 +15386,29 @@ narrower230:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over272
+	JGE     over274
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result270:
+result272:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many273
+	JGT  many275
 
-few274:
+few276:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty276
+	JGE     empty278
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none277
+	JEQ     none279
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -15419,9 +15419,9 @@ few274:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows279
+	JGE     rows281
 
-row278:
+row280:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15472,13 +15472,13 @@ row278:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row278
+	JLT          row280
 
-rows279:
+rows281:
 	CMPQ R10, BX
-	JGE  rows281
+	JGE  rows283
 
-row280:
+row282:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -15518,23 +15518,23 @@ row280:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row280
+	JLT          row282
 
-rows281:
-	JMP summed275
+rows283:
+	JMP summed277
 
-none277:
+none279:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros282
+	JEQ     zeros284
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows284
+	JGE     rows286
 
-row283:
+row285:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15566,13 +15566,13 @@ row283:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row283
+	JLT          row285
 
-rows284:
+rows286:
 	CMPQ R9, BX
-	JGE  rows286
+	JGE  rows288
 
-row285:
+row287:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15597,21 +15597,21 @@ row285:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row285
+	JLT          row287
 
-rows286:
-	JMP summed275
+rows288:
+	JMP summed277
 
-zeros282:
+zeros284:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows288
+	JGE     rows290
 
-row287:
+row289:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15656,13 +15656,13 @@ row287:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row287
+	JLT          row289
 
-rows288:
+rows290:
 	CMPQ R9, BX
-	JGE  rows290
+	JGE  rows292
 
-row289:
+row291:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15696,68 +15696,68 @@ row289:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row289
+	JLT          row291
 
-rows290:
-summed275:
-summed291:
+rows292:
+summed277:
+summed293:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special294
+	JNE  special296
 
-final292:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around295
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	JMP     stored296
-
-around295:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored296:
-	MOVQ    8(SP), DX
+final294:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around297
-	VMOVDQU Y2, 64(CX)(DX*4)
-	VMOVDQU Y3, 96(CX)(DX*4)
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
 	JMP     stored298
 
 around297:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored298:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around299
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored300
+
+around299:
 	VMOVNTDQ Y2, 64(CX)(DX*4)
 	VMOVNTDQ Y3, 96(CX)(DX*4)
 
-stored298:
-stored293:
+stored300:
+stored295:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result270
-	JMP  over272
+	JLT  result272
+	JMP  over274
 
-many273:
+many275:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany271
-	JMP   few274
+	JEQ   tooMany273
+	JMP   few276
 
-special294:
+special296:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow299
+	JEQ     narrow301
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored293
+	JMP     stored295
 
-narrow299:
+narrow301:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip300
+	JEQ          skip302
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty301
+	JEQ          empty303
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -15767,10 +15767,10 @@ narrow299:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty301:
-skip300:
+empty303:
+skip302:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip302
+	JEQ     skip304
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -15782,47 +15782,47 @@ skip300:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip302:
-	JMP final292
+skip304:
+	JMP final294
 
-empty276:
+empty278:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed291
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around303
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	JMP     stored304
-
-around303:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored304:
-	MOVQ    8(SP), DX
+	JNE     summed293
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around305
-	VMOVDQU Y0, 64(CX)(DX*4)
-	VMOVDQU Y0, 96(CX)(DX*4)
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
 	JMP     stored306
 
 around305:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored306:
+	MOVQ    8(SP), DX
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around307
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored308
+
+around307:
 	VMOVNTDQ Y0, 64(CX)(DX*4)
 	VMOVNTDQ Y0, 96(CX)(DX*4)
 
-stored306:
-	JMP stored293
+stored308:
+	JMP stored295
 
-tooMany271:
+tooMany273:
 	MOVQ SI, results+24(FP)
 
-over272:
-	JMP done189
+over274:
+	JMP done191
 
-narrower269:
+narrower271:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower308
+	JLT     narrower310
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -15831,27 +15831,27 @@ narrower269:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over311
+	JGE     over313
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result309:
+result311:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many312
+	JGT  many314
 
-few313:
+few315:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty315
+	JGE     empty317
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none316
+	JEQ     none318
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -15862,9 +15862,9 @@ few313:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows318
+	JGE     rows320
 
-row317:
+row319:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15903,141 +15903,141 @@ row317:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row317
-
-rows318:
-	CMPQ R9, BX
-	JGE  rows320
-
-row319:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows320
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows320
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows320
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
 	JLT          row319
 
 rows320:
-	JMP summed314
+	CMPQ R9, BX
+	JGE  rows322
 
-none316:
+row321:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows322
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows322
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows322
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row321
+
+rows322:
+	JMP summed316
+
+none318:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros321
+	JEQ     zeros323
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows323
+	JGE     rows325
 
-row322:
+row324:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -16061,95 +16061,95 @@ row322:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row322
-
-rows323:
-	CMPQ DI, BX
-	JGE  rows325
-
-row324:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows325
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows325
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows325
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
 	JLT          row324
 
 rows325:
-	JMP summed314
+	CMPQ DI, BX
+	JGE  rows327
 
-zeros321:
+row326:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows327
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows327
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows327
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row326
+
+rows327:
+	JMP summed316
+
+zeros323:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows327
+	JGE     rows329
 
-row326:
+row328:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -16184,157 +16184,157 @@ row326:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row326
-
-rows327:
-	CMPQ DI, BX
-	JGE  rows329
-
-row328:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows329
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows329
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows329
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
 	JLT          row328
 
 rows329:
-summed314:
-summed330:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special333
+	CMPQ DI, BX
+	JGE  rows331
 
-final331:
+row330:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows331
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows331
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows331
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row330
+
+rows331:
+summed316:
+summed332:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special335
+
+final333:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around334
+	JNE     around336
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored335
+	JMP     stored337
 
-around334:
+around336:
 	VMOVNTDQ Y0, (CX)(DX*4)
 	VMOVNTDQ Y1, 32(CX)(DX*4)
 
-stored335:
-stored332:
+stored337:
+stored334:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result309
-	JMP  over311
+	JLT  result311
+	JMP  over313
 
-many312:
+many314:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany310
-	JMP   few313
+	JEQ   tooMany312
+	JMP   few315
 
-special333:
+special335:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow336
+	JEQ     narrow338
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored332
+	JMP     stored334
 
-narrow336:
+narrow338:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip337
+	JEQ          skip339
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty338
+	JEQ          empty340
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -16342,10 +16342,10 @@ narrow336:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty338:
-skip337:
+empty340:
+skip339:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip339
+	JEQ          skip341
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -16366,61 +16366,61 @@ skip337:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip339:
-	JMP final331
+skip341:
+	JMP final333
 
-empty315:
+empty317:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed330
+	JNE     summed332
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around340
+	JNE     around342
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored341
+	JMP     stored343
 
-around340:
+around342:
 	VMOVNTDQ Y0, (CX)(DX*4)
 	VMOVNTDQ Y0, 32(CX)(DX*4)
 
-stored341:
-	JMP stored332
+stored343:
+	JMP stored334
 
-tooMany310:
+tooMany312:
 	MOVQ SI, results+24(FP)
 
-over311:
-	JMP done189
+over313:
+	JMP done191
 
-narrower308:
+narrower310:
 	XORQ CX, CX
 
-tile342:
+tile344:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over346
+	JGE  over350
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result344:
+result348:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many347
+	JGT  many351
 
-few348:
+few352:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty350
+	JGE     empty354
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none351
+	JEQ     none355
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -16431,9 +16431,9 @@ few348:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows353
+	JGE     rows357
 
-row352:
+row356:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -16466,13 +16466,13 @@ row352:
 	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row352
+	JLT          row356
 
-rows353:
+rows357:
 	CMPQ R10, BX
-	JGE  rows355
+	JGE  rows359
 
-row354:
+row358:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16494,7 +16494,7 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows355
+	JGE          rows359
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16516,7 +16516,7 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows355
+	JGE          rows359
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16538,7 +16538,7 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows355
+	JGE          rows359
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16560,7 +16560,7 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows355
+	JGE          rows359
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16582,7 +16582,7 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows355
+	JGE          rows359
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16604,7 +16604,7 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows355
+	JGE          rows359
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16626,7 +16626,7 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows355
+	JGE          rows359
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16648,23 +16648,23 @@ row354:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row354
+	JLT          row358
 
-rows355:
-	JMP summed349
+rows359:
+	JMP summed353
 
-none351:
+none355:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros356
+	JEQ     zeros360
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows358
+	JGE     rows362
 
-row357:
+row361:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -16684,13 +16684,13 @@ row357:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row357
+	JLT          row361
 
-rows358:
+rows362:
 	CMPQ R9, BX
-	JGE  rows360
+	JGE  rows364
 
-row359:
+row363:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16703,7 +16703,7 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows360
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16716,7 +16716,7 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows360
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16729,7 +16729,7 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows360
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16742,7 +16742,7 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows360
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16755,7 +16755,7 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows360
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16768,7 +16768,7 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows360
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16781,7 +16781,7 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows360
+	JGE          rows364
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16794,21 +16794,21 @@ row359:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row359
+	JLT          row363
 
-rows360:
-	JMP summed349
+rows364:
+	JMP summed353
 
-zeros356:
+zeros360:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows362
+	JGE     rows366
 
-row361:
+row365:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -16838,13 +16838,13 @@ row361:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row361
+	JLT          row365
 
-rows362:
+rows366:
 	CMPQ R9, BX
-	JGE  rows364
+	JGE  rows368
 
-row363:
+row367:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16863,7 +16863,7 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows368
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16882,7 +16882,7 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows368
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16901,7 +16901,7 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows368
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16920,7 +16920,7 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows368
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16939,7 +16939,7 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows368
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16958,7 +16958,7 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows368
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16977,7 +16977,7 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows368
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16996,61 +16996,61 @@ row363:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row363
+	JLT          row367
 
-rows364:
-summed349:
-summed365:
+rows368:
+summed353:
+summed369:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special368
+	JNE  special372
 
-final366:
+final370:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around369
+	JNE     around373
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored370
+	JMP     stored374
 
-around369:
+around373:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored370:
-stored367:
+stored374:
+stored371:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result344
-	JMP  over346
+	JLT  result348
+	JMP  over350
 
-many347:
+many351:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany345
-	JMP   few348
+	JEQ   tooMany349
+	JMP   few352
 
-special368:
+special372:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow371
+	JEQ     narrow375
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored367
+	JMP     stored371
 
-narrow371:
+narrow375:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip372
+	JEQ          skip376
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty373
+	JEQ          empty377
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty373:
-skip372:
+empty377:
+skip376:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip374
+	JEQ          skip378
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -17063,34 +17063,34 @@ skip372:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip374:
-	JMP final366
+skip378:
+	JMP final370
 
-empty350:
+empty354:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed365
+	JNE     summed369
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around375
+	JNE     around379
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored376
+	JMP     stored380
 
-around375:
+around379:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored376:
-	JMP stored367
+stored380:
+	JMP stored371
 
-tooMany345:
+tooMany349:
 	MOVQ SI, results+24(FP)
 
-over346:
+over350:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile342
+	JNE  tile344
 
-done189:
+done191:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -17114,10 +17114,10 @@ TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile378:
+tile382:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower379
+	JLE     narrower383
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -17127,21 +17127,21 @@ tile378:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over382
+	JGE     over386
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result380:
+result384:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many383
+	JGT  many387
 
-few384:
+few388:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17151,9 +17151,9 @@ few384:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty386
+	JGE     empty390
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none387
+	JEQ     none391
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -17164,9 +17164,9 @@ few384:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows389
+	JGE     rows393
 
-row388:
+row392:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17273,13 +17273,13 @@ row388:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row388
+	JLT          row392
 
-rows389:
+rows393:
 	CMPQ R10, BX
-	JGE  rows391
+	JGE  rows395
 
-row390:
+row394:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -17375,23 +17375,23 @@ row390:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row390
+	JLT          row394
 
-rows391:
-	JMP summed385
+rows395:
+	JMP summed389
 
-none387:
+none391:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros392
+	JEQ     zeros396
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows394
+	JGE     rows398
 
-row393:
+row397:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -17471,13 +17471,13 @@ row393:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row393
+	JLT          row397
 
-rows394:
+rows398:
 	CMPQ R9, BX
-	JGE  rows396
+	JGE  rows400
 
-row395:
+row399:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -17550,21 +17550,21 @@ row395:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row395
+	JLT          row399
 
-rows396:
-	JMP summed385
+rows400:
+	JMP summed389
 
-zeros392:
+zeros396:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows398
+	JGE     rows402
 
-row397:
+row401:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -17661,13 +17661,13 @@ row397:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row397
+	JLT          row401
 
-rows398:
+rows402:
 	CMPQ R9, BX
-	JGE  rows400
+	JGE  rows404
 
-row399:
+row403:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -17753,26 +17753,26 @@ row399:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row399
+	JLT          row403
 
-rows400:
-summed385:
-summed401:
+rows404:
+summed389:
+summed405:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special404
+	JNE  special408
 
-final402:
+final406:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around405
+	JNE     around409
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
-	JMP     stored406
+	JMP     stored410
 
-around405:
+around409:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -17780,35 +17780,35 @@ around405:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored406:
+stored410:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around407
+	JNE     around411
 	VMOVDQU Y6, 192(CX)(DX*4)
 	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored408
+	JMP     stored412
 
-around407:
+around411:
 	VMOVNTDQ Y6, 192(CX)(DX*4)
 	VMOVNTDQ Y7, 224(CX)(DX*4)
 
-stored408:
-stored403:
+stored412:
+stored407:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result380
-	JMP  over382
+	JLT  result384
+	JMP  over386
 
-many383:
+many387:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany381
-	JMP   few384
+	JEQ   tooMany385
+	JMP   few388
 
-special404:
+special408:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow409
+	JEQ     narrow413
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -17819,14 +17819,14 @@ special404:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored403
+	JMP     stored407
 
-narrow409:
+narrow413:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip410
+	JEQ          skip414
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty411
+	JEQ          empty415
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -17840,10 +17840,10 @@ narrow409:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty411:
-skip410:
+empty415:
+skip414:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip412
+	JEQ     skip416
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -17863,23 +17863,23 @@ skip410:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip412:
-	JMP final402
+skip416:
+	JMP final406
 
-empty386:
+empty390:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed401
+	JNE     summed405
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around413
+	JNE     around417
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored414
+	JMP     stored418
 
-around413:
+around417:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -17887,35 +17887,35 @@ around413:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored414:
+stored418:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around415
+	JNE     around419
 	VMOVDQU Y0, 192(CX)(DX*4)
 	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored416
+	JMP     stored420
 
-around415:
+around419:
 	VMOVNTDQ Y0, 192(CX)(DX*4)
 	VMOVNTDQ Y0, 224(CX)(DX*4)
 
-stored416:
-	JMP stored403
+stored420:
+	JMP stored407
 
-tooMany381:
+tooMany385:
 	MOVQ SI, results+24(FP)
 
-over382:
+over386:
 	SUBQ $0x00000040, (SP)
-	JLE  done377
+	JLE  done381
 	ADDQ $0x00000020, DI
 	ADDQ $+256, to+56(FP)
-	JMP  tile378
+	JMP  tile382
 
-narrower379:
+narrower383:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower418
+	JLE     narrower422
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -17925,21 +17925,21 @@ narrower379:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over421
+	JGE     over425
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result419:
+result423:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many422
+	JGT  many426
 
-few423:
+few427:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17947,9 +17947,9 @@ few423:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty425
+	JGE     empty429
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none426
+	JEQ     none430
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -17960,9 +17960,9 @@ few423:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows428
+	JGE     rows432
 
-row427:
+row431:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18049,13 +18049,13 @@ row427:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row427
+	JLT          row431
 
-rows428:
+rows432:
 	CMPQ R10, BX
-	JGE  rows430
+	JGE  rows434
 
-row429:
+row433:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -18131,23 +18131,23 @@ row429:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row429
+	JLT          row433
 
-rows430:
-	JMP summed424
+rows434:
+	JMP summed428
 
-none426:
+none430:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros431
+	JEQ     zeros435
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows433
+	JGE     rows437
 
-row432:
+row436:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18211,13 +18211,13 @@ row432:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row432
+	JLT          row436
 
-rows433:
+rows437:
 	CMPQ R9, BX
-	JGE  rows435
+	JGE  rows439
 
-row434:
+row438:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18274,21 +18274,21 @@ row434:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row434
+	JLT          row438
 
-rows435:
-	JMP summed424
+rows439:
+	JMP summed428
 
-zeros431:
+zeros435:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows437
+	JGE     rows441
 
-row436:
+row440:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18367,13 +18367,13 @@ row436:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row436
+	JLT          row440
 
-rows437:
+rows441:
 	CMPQ R9, BX
-	JGE  rows439
+	JGE  rows443
 
-row438:
+row442:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18441,58 +18441,58 @@ row438:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row438
+	JLT          row442
 
-rows439:
-summed424:
-summed440:
+rows443:
+summed428:
+summed444:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special443
+	JNE  special447
 
-final441:
+final445:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around444
+	JNE     around448
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored445
+	JMP     stored449
 
-around444:
+around448:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored445:
+stored449:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around446
+	JNE     around450
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored447
+	JMP     stored451
 
-around446:
+around450:
 	VMOVNTDQ Y4, 128(CX)(DX*4)
 	VMOVNTDQ Y5, 160(CX)(DX*4)
 
-stored447:
-stored442:
+stored451:
+stored446:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result419
-	JMP  over421
+	JLT  result423
+	JMP  over425
 
-many422:
+many426:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany420
-	JMP   few423
+	JEQ   tooMany424
+	JMP   few427
 
-special443:
+special447:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow448
+	JEQ     narrow452
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -18501,14 +18501,14 @@ special443:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored442
+	JMP     stored446
 
-narrow448:
+narrow452:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip449
+	JEQ          skip453
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty450
+	JEQ          empty454
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -18520,10 +18520,10 @@ narrow448:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty450:
-skip449:
+empty454:
+skip453:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip451
+	JEQ     skip455
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -18539,51 +18539,51 @@ skip449:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip451:
-	JMP final441
+skip455:
+	JMP final445
 
-empty425:
+empty429:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed440
+	JNE     summed444
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around452
+	JNE     around456
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored453
+	JMP     stored457
 
-around452:
+around456:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored453:
+stored457:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around454
+	JNE     around458
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored455
+	JMP     stored459
 
-around454:
+around458:
 	VMOVNTDQ Y0, 128(CX)(DX*4)
 	VMOVNTDQ Y0, 160(CX)(DX*4)
 
-stored455:
-	JMP stored442
+stored459:
+	JMP stored446
 
-tooMany420:
+tooMany424:
 	MOVQ SI, results+24(FP)
 
-over421:
-	JMP done377
+over425:
+	JMP done381
 
-narrower418:
+narrower422:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower457
+	JLE     narrower461
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -18593,29 +18593,29 @@ narrower418:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over460
+	JGE     over464
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result458:
+result462:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many461
+	JGT  many465
 
-few462:
+few466:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty464
+	JGE     empty468
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none465
+	JEQ     none469
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -18626,9 +18626,9 @@ few462:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows467
+	JGE     rows471
 
-row466:
+row470:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18695,13 +18695,13 @@ row466:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row466
+	JLT          row470
 
-rows467:
+rows471:
 	CMPQ R10, BX
-	JGE  rows469
+	JGE  rows473
 
-row468:
+row472:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -18757,23 +18757,23 @@ row468:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row468
+	JLT          row472
 
-rows469:
-	JMP summed463
+rows473:
+	JMP summed467
 
-none465:
+none469:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros470
+	JEQ     zeros474
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows472
+	JGE     rows476
 
-row471:
+row475:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18821,13 +18821,13 @@ row471:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row471
+	JLT          row475
 
-rows472:
+rows476:
 	CMPQ R9, BX
-	JGE  rows474
+	JGE  rows478
 
-row473:
+row477:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18868,21 +18868,21 @@ row473:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row473
+	JLT          row477
 
-rows474:
-	JMP summed463
+rows478:
+	JMP summed467
 
-zeros470:
+zeros474:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows476
+	JGE     rows480
 
-row475:
+row479:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18943,13 +18943,13 @@ row475:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row475
+	JLT          row479
 
-rows476:
+rows480:
 	CMPQ R9, BX
-	JGE  rows478
+	JGE  rows482
 
-row477:
+row481:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18999,68 +18999,68 @@ row477:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row477
+	JLT          row481
 
-rows478:
-summed463:
-summed479:
+rows482:
+summed467:
+summed483:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special482
+	JNE  special486
 
-final480:
+final484:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around483
+	JNE     around487
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored484
+	JMP     stored488
 
-around483:
+around487:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 
-stored484:
+stored488:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around485
+	JNE     around489
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored486
+	JMP     stored490
 
-around485:
+around489:
 	VMOVNTDQ Y2, 64(CX)(DX*4)
 	VMOVNTDQ Y3, 96(CX)(DX*4)
 
-stored486:
-stored481:
+stored490:
+stored485:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result458
-	JMP  over460
+	JLT  result462
+	JMP  over464
 
-many461:
+many465:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany459
-	JMP   few462
+	JEQ   tooMany463
+	JMP   few466
 
-special482:
+special486:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow487
+	JEQ     narrow491
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored481
+	JMP     stored485
 
-narrow487:
+narrow491:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip488
+	JEQ          skip492
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty489
+	JEQ          empty493
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -19070,10 +19070,10 @@ narrow487:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty489:
-skip488:
+empty493:
+skip492:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip490
+	JEQ     skip494
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -19085,47 +19085,47 @@ skip488:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip490:
-	JMP final480
+skip494:
+	JMP final484
 
-empty464:
+empty468:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed479
+	JNE     summed483
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around491
+	JNE     around495
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored492
+	JMP     stored496
 
-around491:
+around495:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored492:
+stored496:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around493
+	JNE     around497
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored494
+	JMP     stored498
 
-around493:
+around497:
 	VMOVNTDQ Y0, 64(CX)(DX*4)
 	VMOVNTDQ Y0, 96(CX)(DX*4)
 
-stored494:
-	JMP stored481
+stored498:
+	JMP stored485
 
-tooMany459:
+tooMany463:
 	MOVQ SI, results+24(FP)
 
-over460:
-	JMP done377
+over464:
+	JMP done381
 
-narrower457:
+narrower461:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower496
+	JLT     narrower500
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -19135,27 +19135,27 @@ narrower457:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over499
+	JGE     over503
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result497:
+result501:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many500
+	JGT  many504
 
-few501:
+few505:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty503
+	JGE     empty507
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none504
+	JEQ     none508
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -19166,9 +19166,9 @@ few501:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows506
+	JGE     rows510
 
-row505:
+row509:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -19215,13 +19215,13 @@ row505:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row505
+	JLT          row509
 
-rows506:
+rows510:
 	CMPQ R9, BX
-	JGE  rows508
+	JGE  rows512
 
-row507:
+row511:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19257,7 +19257,7 @@ row507:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows508
+	JGE          rows512
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19293,7 +19293,7 @@ row507:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows508
+	JGE          rows512
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19329,7 +19329,7 @@ row507:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows508
+	JGE          rows512
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19365,23 +19365,23 @@ row507:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row507
+	JLT          row511
 
-rows508:
-	JMP summed502
+rows512:
+	JMP summed506
 
-none504:
+none508:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros509
+	JEQ     zeros513
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows511
+	JGE     rows515
 
-row510:
+row514:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -19413,13 +19413,13 @@ row510:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row510
+	JLT          row514
 
-rows511:
+rows515:
 	CMPQ DI, BX
-	JGE  rows513
+	JGE  rows517
 
-row512:
+row516:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19444,7 +19444,7 @@ row512:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows513
+	JGE          rows517
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19469,7 +19469,7 @@ row512:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows513
+	JGE          rows517
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19494,7 +19494,7 @@ row512:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows513
+	JGE          rows517
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19519,21 +19519,21 @@ row512:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row512
+	JLT          row516
 
-rows513:
-	JMP summed502
+rows517:
+	JMP summed506
 
-zeros509:
+zeros513:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows515
+	JGE     rows519
 
-row514:
+row518:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -19576,13 +19576,13 @@ row514:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row514
+	JLT          row518
 
-rows515:
+rows519:
 	CMPQ DI, BX
-	JGE  rows517
+	JGE  rows521
 
-row516:
+row520:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19614,7 +19614,7 @@ row516:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows517
+	JGE          rows521
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19646,7 +19646,7 @@ row516:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows517
+	JGE          rows521
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19678,7 +19678,7 @@ row516:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows517
+	JGE          rows521
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19710,55 +19710,55 @@ row516:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row516
+	JLT          row520
 
-rows517:
-summed502:
-summed518:
+rows521:
+summed506:
+summed522:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special521
+	JNE  special525
 
-final519:
+final523:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around522
+	JNE     around526
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored523
+	JMP     stored527
 
-around522:
+around526:
 	VMOVNTDQ Y0, (CX)(DX*4)
 	VMOVNTDQ Y1, 32(CX)(DX*4)
 
-stored523:
-stored520:
+stored527:
+stored524:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result497
-	JMP  over499
+	JLT  result501
+	JMP  over503
 
-many500:
+many504:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany498
-	JMP   few501
+	JEQ   tooMany502
+	JMP   few505
 
-special521:
+special525:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow524
+	JEQ     narrow528
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored520
+	JMP     stored524
 
-narrow524:
+narrow528:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip525
+	JEQ          skip529
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty526
+	JEQ          empty530
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -19766,10 +19766,10 @@ narrow524:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty526:
-skip525:
+empty530:
+skip529:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip527
+	JEQ          skip531
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -19790,62 +19790,62 @@ skip525:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip527:
-	JMP final519
+skip531:
+	JMP final523
 
-empty503:
+empty507:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed518
+	JNE     summed522
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around528
+	JNE     around532
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored529
+	JMP     stored533
 
-around528:
+around532:
 	VMOVNTDQ Y0, (CX)(DX*4)
 	VMOVNTDQ Y0, 32(CX)(DX*4)
 
-stored529:
-	JMP stored520
+stored533:
+	JMP stored524
 
-tooMany498:
+tooMany502:
 	MOVQ SI, results+24(FP)
 
-over499:
-	JMP done377
+over503:
+	JMP done381
 
-narrower496:
+narrower500:
 	XORQ CX, CX
 
-tile530:
+tile534:
 	MOVQ CX, 8(SP)
 	SARQ $0x01, CX
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over534
+	JGE  over540
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result532:
+result538:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many535
+	JGT  many541
 
-few536:
+few542:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty538
+	JGE     empty544
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none539
+	JEQ     none545
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -19856,9 +19856,9 @@ few536:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows541
+	JGE     rows547
 
-row540:
+row546:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19895,13 +19895,13 @@ row540:
 	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row540
+	JLT          row546
 
-rows541:
+rows547:
 	CMPQ R10, BX
-	JGE  rows543
+	JGE  rows549
 
-row542:
+row548:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19927,7 +19927,7 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows543
+	JGE          rows549
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19953,7 +19953,7 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows543
+	JGE          rows549
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19979,7 +19979,7 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows543
+	JGE          rows549
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -20005,7 +20005,7 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows543
+	JGE          rows549
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -20031,7 +20031,7 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows543
+	JGE          rows549
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -20057,7 +20057,7 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows543
+	JGE          rows549
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -20083,7 +20083,7 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows543
+	JGE          rows549
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -20109,23 +20109,23 @@ row542:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row542
+	JLT          row548
 
-rows543:
-	JMP summed537
+rows549:
+	JMP summed543
 
-none539:
+none545:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros544
+	JEQ     zeros550
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows546
+	JGE     rows552
 
-row545:
+row551:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -20149,13 +20149,13 @@ row545:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row545
+	JLT          row551
 
-rows546:
+rows552:
 	CMPQ R9, BX
-	JGE  rows548
+	JGE  rows554
 
-row547:
+row553:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20172,7 +20172,7 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows548
+	JGE          rows554
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20189,7 +20189,7 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows548
+	JGE          rows554
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20206,7 +20206,7 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows548
+	JGE          rows554
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20223,7 +20223,7 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows548
+	JGE          rows554
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20240,7 +20240,7 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows548
+	JGE          rows554
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20257,7 +20257,7 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows548
+	JGE          rows554
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20274,7 +20274,7 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows548
+	JGE          rows554
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20291,21 +20291,21 @@ row547:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row547
+	JLT          row553
 
-rows548:
-	JMP summed537
+rows554:
+	JMP summed543
 
-zeros544:
+zeros550:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows550
+	JGE     rows556
 
-row549:
+row555:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -20339,13 +20339,13 @@ row549:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row549
+	JLT          row555
 
-rows550:
+rows556:
 	CMPQ R9, BX
-	JGE  rows552
+	JGE  rows558
 
-row551:
+row557:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20368,7 +20368,7 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows552
+	JGE          rows558
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20391,7 +20391,7 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows552
+	JGE          rows558
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20414,7 +20414,7 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows552
+	JGE          rows558
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20437,7 +20437,7 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows552
+	JGE          rows558
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20460,7 +20460,7 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows552
+	JGE          rows558
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20483,7 +20483,7 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows552
+	JGE          rows558
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20506,7 +20506,7 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows552
+	JGE          rows558
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20529,61 +20529,61 @@ row551:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row551
+	JLT          row557
 
-rows552:
-summed537:
-summed553:
+rows558:
+summed543:
+summed559:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special556
+	JNE  special562
 
-final554:
+final560:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around557
+	JNE     around563
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored558
+	JMP     stored564
 
-around557:
+around563:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored558:
-stored555:
+stored564:
+stored561:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result532
-	JMP  over534
+	JLT  result538
+	JMP  over540
 
-many535:
+many541:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany533
-	JMP   few536
+	JEQ   tooMany539
+	JMP   few542
 
-special556:
+special562:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow559
+	JEQ     narrow565
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored555
+	JMP     stored561
 
-narrow559:
+narrow565:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip560
+	JEQ          skip566
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty561
+	JEQ          empty567
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty561:
-skip560:
+empty567:
+skip566:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip562
+	JEQ          skip568
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -20596,34 +20596,34 @@ skip560:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip562:
-	JMP final554
+skip568:
+	JMP final560
 
-empty538:
+empty544:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed553
+	JNE     summed559
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around563
+	JNE     around569
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored564
+	JMP     stored570
 
-around563:
+around569:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored564:
-	JMP stored555
+stored570:
+	JMP stored561
 
-tooMany533:
+tooMany539:
 	MOVQ SI, results+24(FP)
 
-over534:
+over540:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile530
+	JNE  tile534
 
-done377:
+done381:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -20647,10 +20647,10 @@ TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile566:
+tile572:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower567
+	JLE     narrower573
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -20660,21 +20660,21 @@ tile566:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over570
+	JGE     over576
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result568:
+result574:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many571
+	JGT  many577
 
-few572:
+few578:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -20684,9 +20684,9 @@ few572:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty574
+	JGE     empty580
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none575
+	JEQ     none581
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -20697,9 +20697,9 @@ few572:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows577
+	JGE     rows583
 
-row576:
+row582:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20806,13 +20806,13 @@ row576:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row576
+	JLT          row582
 
-rows577:
+rows583:
 	CMPQ R10, BX
-	JGE  rows579
+	JGE  rows585
 
-row578:
+row584:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -20908,23 +20908,23 @@ row578:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row578
+	JLT          row584
 
-rows579:
-	JMP summed573
+rows585:
+	JMP summed579
 
-none575:
+none581:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros580
+	JEQ     zeros586
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows582
+	JGE     rows588
 
-row581:
+row587:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21004,13 +21004,13 @@ row581:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row581
+	JLT          row587
 
-rows582:
+rows588:
 	CMPQ R9, BX
-	JGE  rows584
+	JGE  rows590
 
-row583:
+row589:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21083,21 +21083,21 @@ row583:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row583
+	JLT          row589
 
-rows584:
-	JMP summed573
+rows590:
+	JMP summed579
 
-zeros580:
+zeros586:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows586
+	JGE     rows592
 
-row585:
+row591:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21194,13 +21194,13 @@ row585:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row585
+	JLT          row591
 
-rows586:
+rows592:
 	CMPQ R9, BX
-	JGE  rows588
+	JGE  rows594
 
-row587:
+row593:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21286,26 +21286,26 @@ row587:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row587
+	JLT          row593
 
-rows588:
-summed573:
-summed589:
+rows594:
+summed579:
+summed595:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special592
+	JNE  special598
 
-final590:
+final596:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around593
+	JNE     around599
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
-	JMP     stored594
+	JMP     stored600
 
-around593:
+around599:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -21313,35 +21313,35 @@ around593:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored594:
+stored600:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around595
+	JNE     around601
 	VMOVDQU Y6, 192(CX)(DX*4)
 	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored596
+	JMP     stored602
 
-around595:
+around601:
 	VMOVNTDQ Y6, 192(CX)(DX*4)
 	VMOVNTDQ Y7, 224(CX)(DX*4)
 
-stored596:
-stored591:
+stored602:
+stored597:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result568
-	JMP  over570
+	JLT  result574
+	JMP  over576
 
-many571:
+many577:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany569
-	JMP   few572
+	JEQ   tooMany575
+	JMP   few578
 
-special592:
+special598:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow597
+	JEQ     narrow603
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -21352,14 +21352,14 @@ special592:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored591
+	JMP     stored597
 
-narrow597:
+narrow603:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip598
+	JEQ          skip604
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty599
+	JEQ          empty605
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -21373,10 +21373,10 @@ narrow597:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty599:
-skip598:
+empty605:
+skip604:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip600
+	JEQ     skip606
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -21396,23 +21396,23 @@ skip598:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip600:
-	JMP final590
+skip606:
+	JMP final596
 
-empty574:
+empty580:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed589
+	JNE     summed595
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around601
+	JNE     around607
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored602
+	JMP     stored608
 
-around601:
+around607:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -21420,35 +21420,35 @@ around601:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored602:
+stored608:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around603
+	JNE     around609
 	VMOVDQU Y0, 192(CX)(DX*4)
 	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored604
+	JMP     stored610
 
-around603:
+around609:
 	VMOVNTDQ Y0, 192(CX)(DX*4)
 	VMOVNTDQ Y0, 224(CX)(DX*4)
 
-stored604:
-	JMP stored591
+stored610:
+	JMP stored597
 
-tooMany569:
+tooMany575:
 	MOVQ SI, results+24(FP)
 
-over570:
+over576:
 	SUBQ $0x00000040, (SP)
-	JLE  done565
+	JLE  done571
 	ADDQ $0x00000020, DI
 	ADDQ $+256, to+56(FP)
-	JMP  tile566
+	JMP  tile572
 
-narrower567:
+narrower573:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower606
+	JLE     narrower612
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -21458,21 +21458,21 @@ narrower567:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over609
+	JGE     over615
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result607:
+result613:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many610
+	JGT  many616
 
-few611:
+few617:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21480,9 +21480,9 @@ few611:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty613
+	JGE     empty619
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none614
+	JEQ     none620
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -21493,9 +21493,9 @@ few611:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows616
+	JGE     rows622
 
-row615:
+row621:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21582,13 +21582,13 @@ row615:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row615
+	JLT          row621
 
-rows616:
+rows622:
 	CMPQ R10, BX
-	JGE  rows618
+	JGE  rows624
 
-row617:
+row623:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -21664,23 +21664,23 @@ row617:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row617
+	JLT          row623
 
-rows618:
-	JMP summed612
+rows624:
+	JMP summed618
 
-none614:
+none620:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros619
+	JEQ     zeros625
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows621
+	JGE     rows627
 
-row620:
+row626:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21744,13 +21744,13 @@ row620:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row620
+	JLT          row626
 
-rows621:
+rows627:
 	CMPQ R9, BX
-	JGE  rows623
+	JGE  rows629
 
-row622:
+row628:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21807,21 +21807,21 @@ row622:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row622
+	JLT          row628
 
-rows623:
-	JMP summed612
+rows629:
+	JMP summed618
 
-zeros619:
+zeros625:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows625
+	JGE     rows631
 
-row624:
+row630:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21900,13 +21900,13 @@ row624:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row624
+	JLT          row630
 
-rows625:
+rows631:
 	CMPQ R9, BX
-	JGE  rows627
+	JGE  rows633
 
-row626:
+row632:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21974,58 +21974,58 @@ row626:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row626
+	JLT          row632
 
-rows627:
-summed612:
-summed628:
+rows633:
+summed618:
+summed634:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special631
+	JNE  special637
 
-final629:
+final635:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around632
+	JNE     around638
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored633
+	JMP     stored639
 
-around632:
+around638:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored633:
+stored639:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around634
+	JNE     around640
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored635
+	JMP     stored641
 
-around634:
+around640:
 	VMOVNTDQ Y4, 128(CX)(DX*4)
 	VMOVNTDQ Y5, 160(CX)(DX*4)
 
-stored635:
-stored630:
+stored641:
+stored636:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result607
-	JMP  over609
+	JLT  result613
+	JMP  over615
 
-many610:
+many616:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany608
-	JMP   few611
+	JEQ   tooMany614
+	JMP   few617
 
-special631:
+special637:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow636
+	JEQ     narrow642
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -22034,14 +22034,14 @@ special631:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored630
+	JMP     stored636
 
-narrow636:
+narrow642:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip637
+	JEQ          skip643
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty638
+	JEQ          empty644
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -22053,10 +22053,10 @@ narrow636:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty638:
-skip637:
+empty644:
+skip643:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip639
+	JEQ     skip645
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -22072,51 +22072,51 @@ skip637:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip639:
-	JMP final629
+skip645:
+	JMP final635
 
-empty613:
+empty619:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed628
+	JNE     summed634
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around640
+	JNE     around646
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored641
+	JMP     stored647
 
-around640:
+around646:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored641:
+stored647:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around642
+	JNE     around648
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored643
+	JMP     stored649
 
-around642:
+around648:
 	VMOVNTDQ Y0, 128(CX)(DX*4)
 	VMOVNTDQ Y0, 160(CX)(DX*4)
 
-stored643:
-	JMP stored630
+stored649:
+	JMP stored636
 
-tooMany608:
+tooMany614:
 	MOVQ SI, results+24(FP)
 
-over609:
-	JMP done565
+over615:
+	JMP done571
 
-narrower606:
+narrower612:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower645
+	JLE     narrower651
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -22126,29 +22126,29 @@ narrower606:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over648
+	JGE     over654
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result646:
+result652:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many649
+	JGT  many655
 
-few650:
+few656:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty652
+	JGE     empty658
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none653
+	JEQ     none659
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -22159,9 +22159,9 @@ few650:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows655
+	JGE     rows661
 
-row654:
+row660:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22228,13 +22228,13 @@ row654:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row654
+	JLT          row660
 
-rows655:
+rows661:
 	CMPQ R10, BX
-	JGE  rows657
+	JGE  rows663
 
-row656:
+row662:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -22290,23 +22290,23 @@ row656:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row656
+	JLT          row662
 
-rows657:
-	JMP summed651
+rows663:
+	JMP summed657
 
-none653:
+none659:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros658
+	JEQ     zeros664
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows660
+	JGE     rows666
 
-row659:
+row665:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22354,13 +22354,13 @@ row659:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row659
+	JLT          row665
 
-rows660:
+rows666:
 	CMPQ R9, BX
-	JGE  rows662
+	JGE  rows668
 
-row661:
+row667:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -22401,21 +22401,21 @@ row661:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row661
+	JLT          row667
 
-rows662:
-	JMP summed651
+rows668:
+	JMP summed657
 
-zeros658:
+zeros664:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows664
+	JGE     rows670
 
-row663:
+row669:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22476,13 +22476,13 @@ row663:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row663
+	JLT          row669
 
-rows664:
+rows670:
 	CMPQ R9, BX
-	JGE  rows666
+	JGE  rows672
 
-row665:
+row671:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -22532,68 +22532,68 @@ row665:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row665
+	JLT          row671
 
-rows666:
-summed651:
-summed667:
+rows672:
+summed657:
+summed673:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special670
+	JNE  special676
 
-final668:
+final674:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around671
+	JNE     around677
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored672
+	JMP     stored678
 
-around671:
+around677:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 
-stored672:
+stored678:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around673
+	JNE     around679
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored674
+	JMP     stored680
 
-around673:
+around679:
 	VMOVNTDQ Y2, 64(CX)(DX*4)
 	VMOVNTDQ Y3, 96(CX)(DX*4)
 
-stored674:
-stored669:
+stored680:
+stored675:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result646
-	JMP  over648
+	JLT  result652
+	JMP  over654
 
-many649:
+many655:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany647
-	JMP   few650
+	JEQ   tooMany653
+	JMP   few656
 
-special670:
+special676:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow675
+	JEQ     narrow681
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored669
+	JMP     stored675
 
-narrow675:
+narrow681:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip676
+	JEQ          skip682
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty677
+	JEQ          empty683
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -22603,10 +22603,10 @@ narrow675:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty677:
-skip676:
+empty683:
+skip682:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip678
+	JEQ     skip684
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -22618,47 +22618,47 @@ skip676:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip678:
-	JMP final668
+skip684:
+	JMP final674
 
-empty652:
+empty658:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed667
+	JNE     summed673
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around679
+	JNE     around685
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored680
+	JMP     stored686
 
-around679:
+around685:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored680:
+stored686:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around681
+	JNE     around687
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored682
+	JMP     stored688
 
-around681:
+around687:
 	VMOVNTDQ Y0, 64(CX)(DX*4)
 	VMOVNTDQ Y0, 96(CX)(DX*4)
 
-stored682:
-	JMP stored669
+stored688:
+	JMP stored675
 
-tooMany647:
+tooMany653:
 	MOVQ SI, results+24(FP)
 
-over648:
-	JMP done565
+over654:
+	JMP done571
 
-narrower645:
+narrower651:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower684
+	JLT     narrower690
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -22668,27 +22668,27 @@ narrower645:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over687
+	JGE     over693
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result685:
+result691:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many688
+	JGT  many694
 
-few689:
+few695:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty691
+	JGE     empty697
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none692
+	JEQ     none698
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -22699,9 +22699,9 @@ few689:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows694
+	JGE     rows700
 
-row693:
+row699:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22748,13 +22748,13 @@ row693:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row693
+	JLT          row699
 
-rows694:
+rows700:
 	CMPQ R9, BX
-	JGE  rows696
+	JGE  rows702
 
-row695:
+row701:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22790,7 +22790,7 @@ row695:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows702
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22826,7 +22826,7 @@ row695:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows702
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22862,7 +22862,7 @@ row695:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows702
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22898,23 +22898,23 @@ row695:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row695
+	JLT          row701
 
-rows696:
-	JMP summed690
+rows702:
+	JMP summed696
 
-none692:
+none698:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros697
+	JEQ     zeros703
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows699
+	JGE     rows705
 
-row698:
+row704:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -22946,13 +22946,13 @@ row698:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row698
+	JLT          row704
 
-rows699:
+rows705:
 	CMPQ DI, BX
-	JGE  rows701
+	JGE  rows707
 
-row700:
+row706:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -22977,7 +22977,7 @@ row700:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows701
+	JGE          rows707
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23002,7 +23002,7 @@ row700:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows701
+	JGE          rows707
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23027,7 +23027,7 @@ row700:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows701
+	JGE          rows707
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23052,21 +23052,21 @@ row700:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row700
+	JLT          row706
 
-rows701:
-	JMP summed690
+rows707:
+	JMP summed696
 
-zeros697:
+zeros703:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows703
+	JGE     rows709
 
-row702:
+row708:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -23109,13 +23109,13 @@ row702:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row702
+	JLT          row708
 
-rows703:
+rows709:
 	CMPQ DI, BX
-	JGE  rows705
+	JGE  rows711
 
-row704:
+row710:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23147,7 +23147,7 @@ row704:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows705
+	JGE          rows711
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23179,7 +23179,7 @@ row704:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows705
+	JGE          rows711
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23211,7 +23211,7 @@ row704:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows705
+	JGE          rows711
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23243,55 +23243,55 @@ row704:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row704
+	JLT          row710
 
-rows705:
-summed690:
-summed706:
+rows711:
+summed696:
+summed712:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special709
+	JNE  special715
 
-final707:
+final713:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around710
+	JNE     around716
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored711
+	JMP     stored717
 
-around710:
+around716:
 	VMOVNTDQ Y0, (CX)(DX*4)
 	VMOVNTDQ Y1, 32(CX)(DX*4)
 
-stored711:
-stored708:
+stored717:
+stored714:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result685
-	JMP  over687
+	JLT  result691
+	JMP  over693
 
-many688:
+many694:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany686
-	JMP   few689
+	JEQ   tooMany692
+	JMP   few695
 
-special709:
+special715:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow712
+	JEQ     narrow718
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored708
+	JMP     stored714
 
-narrow712:
+narrow718:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip713
+	JEQ          skip719
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty714
+	JEQ          empty720
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -23299,10 +23299,10 @@ narrow712:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty714:
-skip713:
+empty720:
+skip719:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip715
+	JEQ          skip721
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -23323,62 +23323,62 @@ skip713:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip715:
-	JMP final707
+skip721:
+	JMP final713
 
-empty691:
+empty697:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed706
+	JNE     summed712
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around716
+	JNE     around722
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored717
+	JMP     stored723
 
-around716:
+around722:
 	VMOVNTDQ Y0, (CX)(DX*4)
 	VMOVNTDQ Y0, 32(CX)(DX*4)
 
-stored717:
-	JMP stored708
+stored723:
+	JMP stored714
 
-tooMany686:
+tooMany692:
 	MOVQ SI, results+24(FP)
 
-over687:
-	JMP done565
+over693:
+	JMP done571
 
-narrower684:
+narrower690:
 	XORQ CX, CX
 
-tile718:
+tile724:
 	MOVQ CX, 8(SP)
 	SARQ $0x01, CX
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over722
+	JGE  over730
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result720:
+result728:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many723
+	JGT  many731
 
-few724:
+few732:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty726
+	JGE     empty734
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none727
+	JEQ     none735
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -23389,9 +23389,9 @@ few724:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows729
+	JGE     rows737
 
-row728:
+row736:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23428,13 +23428,13 @@ row728:
 	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row728
+	JLT          row736
 
-rows729:
+rows737:
 	CMPQ R10, BX
-	JGE  rows731
+	JGE  rows739
 
-row730:
+row738:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23460,7 +23460,7 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows731
+	JGE          rows739
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23486,7 +23486,7 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows731
+	JGE          rows739
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23512,7 +23512,7 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows731
+	JGE          rows739
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23538,7 +23538,7 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows731
+	JGE          rows739
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23564,7 +23564,7 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows731
+	JGE          rows739
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23590,7 +23590,7 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows731
+	JGE          rows739
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23616,7 +23616,7 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows731
+	JGE          rows739
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23642,23 +23642,23 @@ row730:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row730
+	JLT          row738
 
-rows731:
-	JMP summed725
+rows739:
+	JMP summed733
 
-none727:
+none735:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros732
+	JEQ     zeros740
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows734
+	JGE     rows742
 
-row733:
+row741:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23682,13 +23682,13 @@ row733:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row733
+	JLT          row741
 
-rows734:
+rows742:
 	CMPQ R9, BX
-	JGE  rows736
+	JGE  rows744
 
-row735:
+row743:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23705,7 +23705,7 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows736
+	JGE          rows744
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23722,7 +23722,7 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows736
+	JGE          rows744
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23739,7 +23739,7 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows736
+	JGE          rows744
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23756,7 +23756,7 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows736
+	JGE          rows744
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23773,7 +23773,7 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows736
+	JGE          rows744
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23790,7 +23790,7 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows736
+	JGE          rows744
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23807,7 +23807,7 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows736
+	JGE          rows744
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23824,21 +23824,21 @@ row735:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row735
+	JLT          row743
 
-rows736:
-	JMP summed725
+rows744:
+	JMP summed733
 
-zeros732:
+zeros740:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows738
+	JGE     rows746
 
-row737:
+row745:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23872,13 +23872,13 @@ row737:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row737
+	JLT          row745
 
-rows738:
+rows746:
 	CMPQ R9, BX
-	JGE  rows740
+	JGE  rows748
 
-row739:
+row747:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23901,7 +23901,7 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows740
+	JGE          rows748
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23924,7 +23924,7 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows740
+	JGE          rows748
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23947,7 +23947,7 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows740
+	JGE          rows748
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23970,7 +23970,7 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows740
+	JGE          rows748
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23993,7 +23993,7 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows740
+	JGE          rows748
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -24016,7 +24016,7 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows740
+	JGE          rows748
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -24039,7 +24039,7 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows740
+	JGE          rows748
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -24062,61 +24062,61 @@ row739:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row739
+	JLT          row747
 
-rows740:
-summed725:
-summed741:
+rows748:
+summed733:
+summed749:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special744
+	JNE  special752
 
-final742:
+final750:
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around745
+	JNE     around753
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored746
+	JMP     stored754
 
-around745:
+around753:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored746:
-stored743:
+stored754:
+stored751:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result720
-	JMP  over722
+	JLT  result728
+	JMP  over730
 
-many723:
+many731:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany721
-	JMP   few724
+	JEQ   tooMany729
+	JMP   few732
 
-special744:
+special752:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow747
+	JEQ     narrow755
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored743
+	JMP     stored751
 
-narrow747:
+narrow755:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip748
+	JEQ          skip756
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty749
+	JEQ          empty757
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty749:
-skip748:
+empty757:
+skip756:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip750
+	JEQ          skip758
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24129,34 +24129,34 @@ skip748:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip750:
-	JMP final742
+skip758:
+	JMP final750
 
-empty726:
+empty734:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed741
+	JNE     summed749
 	MOVQ    8(SP), DX
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around751
+	JNE     around759
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored752
+	JMP     stored760
 
-around751:
+around759:
 	VMOVNTDQ Y0, (CX)(DX*4)
 
-stored752:
-	JMP stored743
+stored760:
+	JMP stored751
 
-tooMany721:
+tooMany729:
 	MOVQ SI, results+24(FP)
 
-over722:
+over730:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile718
+	JNE  tile724
 
-done565:
+done571:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

@@ -28,8 +28,9 @@ func embeddingSums(c *build.Context) {
 // positions the result at hand is from begin to end, which start says at next.
 type rowSum struct {
 	*kernel
-	codes   *storage // of rows; nil: they are of the results' type
-	centred bool     // the codes' zero points are 0
+	codes    *storage // of rows; nil: they are of the results' type
+	centred  bool     // the codes' zero points are 0
+	takesFew bool     // also columns that are less than a vector, where there are no masks
 
 	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
 
@@ -53,7 +54,7 @@ func (s *rowSum) function() {
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
 		"Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,",
 		"and returns how many results are done.")
-	s.tile, s.advance = s.sumTile, s.advanceSum
+	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, s.out == s.compute
 	s.lists()
 	if s.out == bf16 {
 		if s.isa.masks {

@@ -102,10 +102,10 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 
 // term returns a vector of a row as an operand.
 func (s *rowSum) term(from memory) any {
-	if s.out == s.compute && s.tail == nil {
+	if s.out == s.compute && s.tail == nil && s.shifted.few == nil {
 		return from
 	}
-	return s.out.load(s.kernel, from)
+	return s.load(from)
 }
 
 // eachRow emits the loops over the rows of a result, one at least: begin what

@@ -11,8 +11,9 @@ import (
 
 // shifted is what a rowSum needs for them.
 type shifted struct {
-	left, moved operand.Mem   // columns that are left; how many columns the last vectors are moved by
-	lastRows    reg.GPVirtual // rows, so moved
+	left, moved operand.Mem    // columns that are left; how many columns the last vectors are moved by
+	lastRows    reg.GPVirtual  // rows, so moved
+	few         reg.VecVirtual // of less than a vector: which lanes are columns; else nil
 }
 
 // lists is where positions are.
@@ -35,14 +36,14 @@ func (s *rowSum) notDone() operand.Op {
 func (s *rowSum) shiftedTiles(groups []int) {
 	c, left, done := s.c, s.c.GP64(), s.newLabel("done")
 	room := c.AllocLocal(16)
-	s.shifted = shifted{room, room.Offset(8), c.GP64()}
+	s.shifted = shifted{left: room, moved: room.Offset(8), lastRows: c.GP64()}
 	c.MOVQ(s.param("columns"), left)
 	c.MOVQ(left, s.shifted.left)
 	for i, group := range groups {
 		s.group = group
 		width, tile, narrower := group*s.lanes, s.newLabel("tile"), s.newLabel("narrower")
 		if group == 1 {
-			s.twoSingles(tile)
+			s.lessThanTwo(tile)
 			break
 		}
 		c.Label(tile)
@@ -72,16 +73,47 @@ func (s *rowSum) shiftedTiles(groups []int) {
 	c.Label(done)
 }
 
-// twoSingles emits a vector and, if there are more columns, the one that ends with them.
-func (s *rowSum) twoSingles(tile string) {
-	c, moved := s.c, s.c.GP64()
+// lessThanTwo emits a vector and, if there are more columns, the one that ends with them.
+func (s *rowSum) lessThanTwo(tile string) {
+	c, moved, few, done := s.c, s.c.GP64(), s.newLabel("few"), s.newLabel("done")
 	c.XORQ(moved, moved)
+	if s.takesFew {
+		branch(c.CMPQ, s.shifted.left, operand.U32(s.lanes), c.JLT, few)
+	}
 	c.Label(tile)
 	s.shift(moved)
 	s.ofEach()
 	c.MOVQ(s.shifted.left, moved)
 	c.SUBQ(operand.U32(s.lanes), moved)
 	branch(c.CMPQ, moved, s.shifted.moved, c.JNE, tile)
+	if s.takesFew {
+		c.JMP(operand.LabelRef(done))
+		c.Label(few)
+		s.shift(moved)
+		s.shifted.few = s.lanesBelow(s.shifted.left, s.vector())
+		s.ofEach()
+		s.shifted.few = nil
+		c.Label(done)
+	}
+}
+
+// lanesBelow sets the lanes whose numbers are below one.
+func (s *rowSum) lanesBelow(number operand.Op, to reg.VecVirtual) reg.VecVirtual {
+	whole, x := either(s.double(), "Q", "D"), s.c.XMM()
+	s.c.VMOVQ(number, x)
+	s.emit("VPBROADCAST"+whole, x, to)
+	s.emit("VPCMPGT"+whole, s.laneNumbers(), to, to)
+	return to
+}
+
+// load loads elements of the results' type.
+func (s *rowSum) load(from memory) reg.VecVirtual {
+	if s.shifted.few == nil {
+		return s.out.load(s.kernel, from)
+	}
+	v := s.vector()
+	s.emit(s.ps("VMASKMOV"), from, s.shifted.few, v)
+	return v
 }
 
 // shift moves the last vectors by so many columns.
@@ -116,7 +148,7 @@ func (s *rowSum) forget(sum value) {
 	if s.isa.masks || s.group > 2 {
 		return
 	}
-	count, whole := s.c.GP64(), either(s.double(), "Q", "D")
+	count := s.c.GP64()
 	s.c.MOVQ(s.shifted.moved, count)
 	s.c.NEGQ(count)
 	if s.group == 1 {
@@ -126,7 +158,7 @@ func (s *rowSum) forget(sum value) {
 		s.c.INCQ(count)
 	}
 	for v, r := range sum {
-		first, done, number := s.c.GP64(), s.vector(), s.c.XMM()
+		first := s.c.GP64()
 		s.c.MOVQ(count, first)
 		if s.split {
 			s.c.SUBQ(operand.Imm(uint64(v)), first)
@@ -134,9 +166,6 @@ func (s *rowSum) forget(sum value) {
 		} else {
 			s.c.SUBQ(operand.Imm(uint64(v*s.lanes)), first)
 		}
-		s.c.VMOVQ(first, number)
-		s.emit("VPBROADCAST"+whole, number, done)
-		s.emit("VPCMPGT"+whole, s.laneNumbers(), done, done)
-		s.emit(s.ps("VANDN"), r, done, r)
+		s.emit(s.ps("VANDN"), r, s.lanesBelow(first, s.vector()), r)
 	}
 }

@@ -28,7 +28,7 @@ func (s *rowSum) finish(sum value, empty string) {
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
 func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
-	if s.tail != nil {
+	if s.tail != nil || s.shifted.few != nil {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
@@ -73,16 +73,19 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	for v := range sum {
 		r := s.inOrder(sum, v)
 		to := s.placeOf(v, s.compute.size)
-		if s.tail != nil {
+		switch {
+		case s.tail != nil:
 			s.compute.masked(s.kernel, []reg.Register{r}, to)
-		} else {
+		case s.shifted.few != nil:
+			s.emit(s.ps("VMASKMOV"), r, s.shifted.few, to)
+		default:
 			s.emit(s.ps("VMOVU"), r, to)
 		}
 	}
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
-	if s.narrows() {
+	if s.narrows() && s.shifted.few == nil {
 		s.storeNarrow(sum, sumBF16, bf16, stored)
 		s.storeNarrow(sum, sumF16, f16, stored)
 	}
@@ -113,7 +116,7 @@ func (s *rowSum) addThere(sum value) {
 	s.forget(sum)
 	for v := 0; v < len(sum); v++ {
 		if !s.split {
-			s.emit(s.ps("VADD"), sum[v], s.out.load(s.kernel, s.place(v)), sum[v])
+			s.emit(s.ps("VADD"), sum[v], s.load(s.place(v)), sum[v])
 			continue
 		}
 		even, odd := s.loadPair(s.place(v), s.upper)
@@ -179,9 +182,12 @@ func (s *rowSum) round(sum value) {
 		to := s.place(v)
 		s.group = end - v
 		packed := s.out.pack(s.kernel, sum[v:end])
-		if s.tail != nil {
+		switch {
+		case s.tail != nil:
 			s.out.masked(s.kernel, packed, to)
-		} else {
+		case s.shifted.few != nil:
+			s.emit(s.ps("VMASKMOV"), packed[0], s.shifted.few, to)
+		default:
 			s.storeEither(packed, to, s.ifStream)
 		}
 		s.group = whole
