@@ -22611,6 +22611,9 @@ final21:
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
 	JMP     stored25
 
 around24:
@@ -22620,20 +22623,10 @@ around24:
 	VMOVNTDQ Y3, 96(CX)
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
 
 stored25:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around26
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored27
-
-around26:
-	VMOVNTDQ Y6, 192(CX)(DX*4)
-	VMOVNTDQ Y7, 224(CX)(DX*4)
-
-stored27:
 stored22:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
@@ -22649,7 +22642,7 @@ many7:
 
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow28
+	JEQ     narrow26
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -22662,12 +22655,12 @@ special23:
 	VMOVUPS Y7, 224(CX)(DX*4)
 	JMP     stored22
 
-narrow28:
+narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip29
+	JEQ          skip27
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty30
+	JEQ          empty28
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -22681,12 +22674,12 @@ narrow28:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty30:
-skip29:
+empty28:
+skip27:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip31
+	JEQ       skip29
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip32
+	JEQ       skip30
 	VPMOVZXWD (CX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -22714,7 +22707,7 @@ skip29:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip32:
+skip30:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -22732,14 +22725,14 @@ skip32:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around31
 	VMOVDQU   Y0, (CX)
-	JMP       stored34
+	JMP       stored32
 
-around33:
+around31:
 	VMOVNTDQ Y0, (CX)
 
-stored34:
+stored32:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -22757,14 +22750,14 @@ stored34:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around33
 	VMOVDQU   Y0, 32(CX)
-	JMP       stored36
+	JMP       stored34
 
-around35:
+around33:
 	VMOVNTDQ Y0, 32(CX)
 
-stored36:
+stored34:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -22782,15 +22775,14 @@ stored36:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around35
 	VMOVDQU   Y0, 64(CX)
-	JMP       stored38
+	JMP       stored36
 
-around37:
+around35:
 	VMOVNTDQ Y0, 64(CX)
 
-stored38:
-	MOVQ      8(SP), DX
+stored36:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -22808,21 +22800,22 @@ stored38:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around37
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 96(CX)(DX*2)
-	JMP       stored40
+	JMP       stored38
 
-around39:
-	VMOVNTDQ Y0, 96(CX)(DX*2)
+around37:
+	VMOVNTDQ Y0, 96(CX)
 
-stored40:
+stored38:
 	JMP stored22
 
-skip31:
+skip29:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip41
+	JEQ       skip39
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip42
+	JEQ       skip40
 	VCVTPH2PS (CX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(CX), Y8
@@ -22842,65 +22835,65 @@ skip31:
 	VCVTPH2PS 112(CX)(DX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip42:
+skip40:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around43
+	JNE       around41
 	VMOVDQU   X0, (CX)
 	VMOVDQU   X1, 16(CX)
-	JMP       stored44
+	JMP       stored42
 
-around43:
+around41:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored44:
+stored42:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around45
+	JNE       around43
 	VMOVDQU   X0, 32(CX)
 	VMOVDQU   X1, 48(CX)
-	JMP       stored46
+	JMP       stored44
 
-around45:
+around43:
 	VMOVNTDQ X0, 32(CX)
 	VMOVNTDQ X1, 48(CX)
 
-stored46:
+stored44:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
+	JNE       around45
 	VMOVDQU   X0, 64(CX)
 	VMOVDQU   X1, 80(CX)
-	JMP       stored48
+	JMP       stored46
 
-around47:
+around45:
 	VMOVNTDQ X0, 64(CX)
 	VMOVNTDQ X1, 80(CX)
 
-stored48:
-	MOVQ      8(SP), DX
+stored46:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around49
+	JNE       around47
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, 96(CX)(DX*2)
 	VMOVDQU   X1, 112(CX)(DX*2)
-	JMP       stored50
+	JMP       stored48
 
-around49:
-	VMOVNTDQ X0, 96(CX)(DX*2)
-	VMOVNTDQ X1, 112(CX)(DX*2)
+around47:
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
 
-stored50:
+stored48:
 	JMP stored22
 
-skip41:
+skip39:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip51
+	JEQ     skip49
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -22920,71 +22913,57 @@ skip41:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip51:
+skip49:
 	JMP final21
 
 empty10:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed20
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip52
+	JEQ     skip50
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around51
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
-	JMP     stored54
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored52
 
-around53:
+around51:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored54:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around55
-	VMOVDQU Y0, 96(CX)(DX*2)
-	JMP     stored56
-
-around55:
-	VMOVNTDQ Y0, 96(CX)(DX*2)
-
-stored56:
+stored52:
 	JMP stored22
 
-skip52:
+skip50:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around57
+	JNE     around53
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored58
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored54
 
-around57:
+around53:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
 
-stored58:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored60
-
-around59:
-	VMOVNTDQ Y0, 192(CX)(DX*4)
-	VMOVNTDQ Y0, 224(CX)(DX*4)
-
-stored60:
+stored54:
 	JMP stored22
 
 tooMany5:
@@ -22996,16 +22975,16 @@ over6:
 	ADDQ  $0x00000100, DI
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip61
+	JEQ   skip55
 	ADDQ  $-128, to+56(FP)
 
-skip61:
+skip55:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower63
+	JLE     narrower57
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -23014,21 +22993,21 @@ narrower3:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over66
+	JGE     over60
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result64:
+result58:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many67
+	JGT  many61
 
-few68:
+few62:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -23036,9 +23015,9 @@ few68:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty70
+	JGE     empty64
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none71
+	JEQ     none65
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -23049,9 +23028,9 @@ few68:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows73
+	JGE     rows67
 
-row72:
+row66:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -23075,13 +23054,13 @@ row72:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row72
+	JLT          row66
 
-rows73:
+rows67:
 	CMPQ R10, BX
-	JGE  rows75
+	JGE  rows69
 
-row74:
+row68:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -23100,21 +23079,21 @@ row74:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row74
+	JLT          row68
 
-rows75:
-	JMP summed69
+rows69:
+	JMP summed63
 
-none71:
+none65:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows77
+	JGE     rows71
 
-row76:
+row70:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -23130,13 +23109,13 @@ row76:
 	VADDPS     160(R8)(R10*1), Y5, Y5
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row76
+	JLT        row70
 
-rows77:
+rows71:
 	CMPQ R9, BX
-	JGE  rows79
+	JGE  rows73
 
-row78:
+row72:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (DI)(R10*1), Y0, Y0
@@ -23147,58 +23126,51 @@ row78:
 	VADDPS 160(R8)(R10*1), Y5, Y5
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row78
+	JLT    row72
 
-rows79:
-summed69:
-summed80:
+rows73:
+summed63:
+summed74:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special83
+	JNE  special77
 
-final81:
+final75:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around84
+	JNE     around78
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored85
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored79
 
-around84:
+around78:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored85:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around86
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored87
-
-around86:
-	VMOVNTDQ Y4, 128(CX)(DX*4)
-	VMOVNTDQ Y5, 160(CX)(DX*4)
-
-stored87:
-stored82:
+stored79:
+stored76:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result64
-	JMP  over66
+	JLT  result58
+	JMP  over60
 
-many67:
+many61:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany65
-	JMP   few68
+	JEQ   tooMany59
+	JMP   few62
 
-special83:
+special77:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow88
+	JEQ     narrow80
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -23207,14 +23179,14 @@ special83:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored82
+	JMP     stored76
 
-narrow88:
+narrow80:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip89
+	JEQ          skip81
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty90
+	JEQ          empty82
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -23226,12 +23198,12 @@ narrow88:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty90:
-skip89:
+empty82:
+skip81:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip91
+	JEQ       skip83
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip92
+	JEQ       skip84
 	VPMOVZXWD (CX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -23253,7 +23225,7 @@ skip89:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip92:
+skip84:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -23271,14 +23243,14 @@ skip92:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around85
 	VMOVDQU   Y0, (CX)
-	JMP       stored94
+	JMP       stored86
 
-around93:
+around85:
 	VMOVNTDQ Y0, (CX)
 
-stored94:
+stored86:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23296,15 +23268,14 @@ stored94:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around87
 	VMOVDQU   Y0, 32(CX)
-	JMP       stored96
+	JMP       stored88
 
-around95:
+around87:
 	VMOVNTDQ Y0, 32(CX)
 
-stored96:
-	MOVQ      8(SP), DX
+stored88:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -23322,21 +23293,22 @@ stored96:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around97
+	JNE       around89
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 64(CX)(DX*2)
-	JMP       stored98
+	JMP       stored90
 
-around97:
-	VMOVNTDQ Y0, 64(CX)(DX*2)
+around89:
+	VMOVNTDQ Y0, 64(CX)
 
-stored98:
-	JMP stored82
+stored90:
+	JMP stored76
 
-skip91:
+skip83:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip99
+	JEQ       skip91
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip100
+	JEQ       skip92
 	VCVTPH2PS (CX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(CX), Y6
@@ -23352,52 +23324,52 @@ skip91:
 	VCVTPH2PS 80(CX)(DX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip100:
+skip92:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around101
+	JNE       around93
 	VMOVDQU   X0, (CX)
 	VMOVDQU   X1, 16(CX)
-	JMP       stored102
+	JMP       stored94
 
-around101:
+around93:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored102:
+stored94:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around103
+	JNE       around95
 	VMOVDQU   X0, 32(CX)
 	VMOVDQU   X1, 48(CX)
-	JMP       stored104
+	JMP       stored96
 
-around103:
+around95:
 	VMOVNTDQ X0, 32(CX)
 	VMOVNTDQ X1, 48(CX)
 
-stored104:
-	MOVQ      8(SP), DX
+stored96:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around105
+	JNE       around97
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, 64(CX)(DX*2)
 	VMOVDQU   X1, 80(CX)(DX*2)
-	JMP       stored106
+	JMP       stored98
 
-around105:
-	VMOVNTDQ X0, 64(CX)(DX*2)
-	VMOVNTDQ X1, 80(CX)(DX*2)
+around97:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
 
-stored106:
-	JMP stored82
+stored98:
+	JMP stored76
 
-skip99:
+skip91:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip107
+	JEQ     skip99
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -23413,77 +23385,63 @@ skip99:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip107:
-	JMP final81
+skip99:
+	JMP final75
 
-empty70:
+empty64:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed80
+	JNE     summed74
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip108
+	JEQ     skip100
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around109
+	JNE     around101
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored110
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored102
 
-around109:
+around101:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
 
-stored110:
-	MOVQ    8(SP), DX
+stored102:
+	JMP stored76
+
+skip100:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around111
-	VMOVDQU Y0, 64(CX)(DX*2)
-	JMP     stored112
-
-around111:
-	VMOVNTDQ Y0, 64(CX)(DX*2)
-
-stored112:
-	JMP stored82
-
-skip108:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around113
+	JNE     around103
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored114
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored104
 
-around113:
+around103:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored114:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around115
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored116
+stored104:
+	JMP stored76
 
-around115:
-	VMOVNTDQ Y0, 128(CX)(DX*4)
-	VMOVNTDQ Y0, 160(CX)(DX*4)
-
-stored116:
-	JMP stored82
-
-tooMany65:
+tooMany59:
 	MOVQ SI, results+24(FP)
 
-over66:
+over60:
 	JMP done1
 
-narrower63:
+narrower57:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower118
+	JLE     narrower106
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -23492,29 +23450,29 @@ narrower63:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over121
+	JGE     over109
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result119:
+result107:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many122
+	JGT  many110
 
-few123:
+few111:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty125
+	JGE     empty113
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none126
+	JEQ     none114
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -23525,9 +23483,9 @@ few123:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows128
+	JGE     rows116
 
-row127:
+row115:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -23546,13 +23504,13 @@ row127:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row127
+	JLT          row115
 
-rows128:
+rows116:
 	CMPQ R10, BX
-	JGE  rows130
+	JGE  rows118
 
-row129:
+row117:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -23567,21 +23525,21 @@ row129:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row129
+	JLT          row117
 
-rows130:
-	JMP summed124
+rows118:
+	JMP summed112
 
-none126:
+none114:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows132
+	JGE     rows120
 
-row131:
+row119:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -23594,13 +23552,13 @@ row131:
 	VADDPS     96(R8)(R10*1), Y3, Y3
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row131
+	JLT        row119
 
-rows132:
+rows120:
 	CMPQ R9, BX
-	JGE  rows134
+	JGE  rows122
 
-row133:
+row121:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (DI)(R10*1), Y0, Y0
@@ -23609,68 +23567,61 @@ row133:
 	VADDPS 96(R8)(R10*1), Y3, Y3
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row133
+	JLT    row121
 
-rows134:
-summed124:
-summed135:
+rows122:
+summed112:
+summed123:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special138
+	JNE  special126
 
-final136:
+final124:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around139
+	JNE     around127
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored140
-
-around139:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored140:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around141
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored142
+	JMP     stored128
 
-around141:
-	VMOVNTDQ Y2, 64(CX)(DX*4)
-	VMOVNTDQ Y3, 96(CX)(DX*4)
+around127:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored142:
-stored137:
+stored128:
+stored125:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result119
-	JMP  over121
+	JLT  result107
+	JMP  over109
 
-many122:
+many110:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany120
-	JMP   few123
+	JEQ   tooMany108
+	JMP   few111
 
-special138:
+special126:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow143
+	JEQ     narrow129
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored137
+	JMP     stored125
 
-narrow143:
+narrow129:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip144
+	JEQ          skip130
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty145
+	JEQ          empty131
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -23680,12 +23631,12 @@ narrow143:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty145:
-skip144:
+empty131:
+skip130:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip146
+	JEQ       skip132
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip147
+	JEQ       skip133
 	VPMOVZXWD (CX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -23701,7 +23652,7 @@ skip144:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip147:
+skip133:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -23719,15 +23670,14 @@ skip147:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around148
+	JNE       around134
 	VMOVDQU   Y0, (CX)
-	JMP       stored149
+	JMP       stored135
 
-around148:
+around134:
 	VMOVNTDQ Y0, (CX)
 
-stored149:
-	MOVQ      8(SP), DX
+stored135:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23745,21 +23695,22 @@ stored149:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around150
+	JNE       around136
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 32(CX)(DX*2)
-	JMP       stored151
+	JMP       stored137
 
-around150:
-	VMOVNTDQ Y0, 32(CX)(DX*2)
+around136:
+	VMOVNTDQ Y0, 32(CX)
 
-stored151:
-	JMP stored137
+stored137:
+	JMP stored125
 
-skip146:
+skip132:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip152
+	JEQ       skip138
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip153
+	JEQ       skip139
 	VCVTPH2PS (CX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(CX), Y4
@@ -23771,39 +23722,39 @@ skip146:
 	VCVTPH2PS 48(CX)(DX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip153:
+skip139:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around154
+	JNE       around140
 	VMOVDQU   X0, (CX)
 	VMOVDQU   X1, 16(CX)
-	JMP       stored155
+	JMP       stored141
 
-around154:
+around140:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored155:
-	MOVQ      8(SP), DX
+stored141:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around156
+	JNE       around142
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, 32(CX)(DX*2)
 	VMOVDQU   X1, 48(CX)(DX*2)
-	JMP       stored157
+	JMP       stored143
 
-around156:
-	VMOVNTDQ X0, 32(CX)(DX*2)
-	VMOVNTDQ X1, 48(CX)(DX*2)
+around142:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
 
-stored157:
-	JMP stored137
+stored143:
+	JMP stored125
 
-skip152:
+skip138:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip158
+	JEQ     skip144
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -23815,71 +23766,57 @@ skip152:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip158:
-	JMP final136
+skip144:
+	JMP final124
 
-empty125:
+empty113:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed135
+	JNE     summed123
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip159
+	JEQ     skip145
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around160
+	JNE     around146
 	VMOVDQU Y0, (CX)
-	JMP     stored161
-
-around160:
-	VMOVNTDQ Y0, (CX)
-
-stored161:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around162
 	VMOVDQU Y0, 32(CX)(DX*2)
-	JMP     stored163
+	JMP     stored147
 
-around162:
-	VMOVNTDQ Y0, 32(CX)(DX*2)
-
-stored163:
-	JMP stored137
-
-skip159:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around164
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	JMP     stored165
-
-around164:
+around146:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored165:
-	MOVQ    8(SP), DX
+stored147:
+	JMP stored125
+
+skip145:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around166
+	JNE     around148
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored167
+	JMP     stored149
 
-around166:
-	VMOVNTDQ Y0, 64(CX)(DX*4)
-	VMOVNTDQ Y0, 96(CX)(DX*4)
+around148:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored167:
-	JMP stored137
+stored149:
+	JMP stored125
 
-tooMany120:
+tooMany108:
 	MOVQ SI, results+24(FP)
 
-over121:
+over109:
 	JMP done1
 
-narrower118:
+narrower106:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower169
+	JLT     narrower151
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -23888,27 +23825,27 @@ narrower118:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over172
+	JGE     over154
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result170:
+result152:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many173
+	JGT  many155
 
-few174:
+few156:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty176
+	JGE     empty158
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none177
+	JEQ     none159
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -23919,9 +23856,9 @@ few174:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows179
+	JGE     rows161
 
-row178:
+row160:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -23935,13 +23872,13 @@ row178:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row178
+	JLT          row160
 
-rows179:
+rows161:
 	CMPQ R9, BX
-	JGE  rows181
+	JGE  rows163
 
-row180:
+row162:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23952,7 +23889,7 @@ row180:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows181
+	JGE          rows163
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23963,7 +23900,7 @@ row180:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows181
+	JGE          rows163
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23974,7 +23911,7 @@ row180:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows181
+	JGE          rows163
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23985,21 +23922,21 @@ row180:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row180
+	JLT          row162
 
-rows181:
-	JMP summed175
+rows163:
+	JMP summed157
 
-none177:
+none159:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows183
+	JGE     rows165
 
-row182:
+row164:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -24009,89 +23946,89 @@ row182:
 	VADDPS     32(R8)(R9*1), Y1, Y1
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row182
+	JLT        row164
 
-rows183:
+rows165:
 	CMPQ DI, BX
-	JGE  rows185
+	JGE  rows167
 
-row184:
+row166:
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows185
+	JGE    rows167
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows185
+	JGE    rows167
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows185
+	JGE    rows167
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JLT    row184
+	JLT    row166
 
-rows185:
-summed175:
-summed186:
+rows167:
+summed157:
+summed168:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special189
+	JNE  special171
 
-final187:
-	MOVQ    8(SP), DX
+final169:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around190
+	JNE     around172
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored191
+	JMP     stored173
 
-around190:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y1, 32(CX)(DX*4)
+around172:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored191:
-stored188:
+stored173:
+stored170:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result170
-	JMP  over172
+	JLT  result152
+	JMP  over154
 
-many173:
+many155:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany171
-	JMP   few174
+	JEQ   tooMany153
+	JMP   few156
 
-special189:
+special171:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow174
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored188
+	JMP     stored170
 
-narrow192:
+narrow174:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip193
+	JEQ          skip175
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty194
+	JEQ          empty176
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -24099,12 +24036,12 @@ narrow192:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty194:
-skip193:
+empty176:
+skip175:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip195
+	JEQ          skip177
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip196
+	JEQ          skip178
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -24127,8 +24064,7 @@ skip193:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip196:
-	MOVQ      8(SP), DX
+skip178:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24146,21 +24082,22 @@ skip196:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around179
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, (CX)(DX*2)
-	JMP       stored198
+	JMP       stored180
 
-around197:
-	VMOVNTDQ Y0, (CX)(DX*2)
+around179:
+	VMOVNTDQ Y0, (CX)
 
-stored198:
-	JMP stored188
+stored180:
+	JMP stored170
 
-skip195:
+skip177:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip199
+	JEQ          skip181
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip200
+	JEQ          skip182
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -24181,26 +24118,26 @@ skip195:
 	VCVTPH2PS    16(CX)(DX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip200:
-	MOVQ      8(SP), DX
+skip182:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around201
+	JNE       around183
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, (CX)(DX*2)
 	VMOVDQU   X1, 16(CX)(DX*2)
-	JMP       stored202
+	JMP       stored184
 
-around201:
-	VMOVNTDQ X0, (CX)(DX*2)
-	VMOVNTDQ X1, 16(CX)(DX*2)
+around183:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
 
-stored202:
-	JMP stored188
+stored184:
+	JMP stored170
 
-skip199:
+skip181:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip203
+	JEQ          skip185
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -24221,78 +24158,78 @@ skip199:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip203:
-	JMP final187
+skip185:
+	JMP final169
 
-empty176:
+empty158:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed186
+	JNE     summed168
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip204
-	MOVQ    8(SP), DX
+	JEQ     skip186
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around205
+	JNE     around187
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored206
+	JMP     stored188
 
-around205:
-	VMOVNTDQ Y0, (CX)(DX*2)
+around187:
+	VMOVNTDQ Y0, (CX)
 
-stored206:
-	JMP stored188
+stored188:
+	JMP stored170
 
-skip204:
-	MOVQ    8(SP), DX
+skip186:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around207
+	JNE     around189
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored208
+	JMP     stored190
 
-around207:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y0, 32(CX)(DX*4)
+around189:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored208:
-	JMP stored188
+stored190:
+	JMP stored170
 
-tooMany171:
+tooMany153:
 	MOVQ SI, results+24(FP)
 
-over172:
+over154:
 	JMP done1
 
-narrower169:
+narrower151:
 	XORQ CX, CX
 	CMPQ (SP), $0x00000008
-	JLT  few211
+	JLT  few193
 
-tile209:
+tile191:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*4), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over215
+	JGE  over197
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result213:
+result195:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many216
+	JGT  many198
 
-few217:
+few199:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty219
+	JGE     empty201
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none220
+	JEQ     none202
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -24303,9 +24240,9 @@ few217:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows222
+	JGE     rows204
 
-row221:
+row203:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -24317,13 +24254,13 @@ row221:
 	PREFETCHT0   31(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row221
+	JLT          row203
 
-rows222:
+rows204:
 	CMPQ R10, BX
-	JGE  rows224
+	JGE  rows206
 
-row223:
+row205:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24332,7 +24269,7 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows224
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24341,7 +24278,7 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows224
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24350,7 +24287,7 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows224
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24359,7 +24296,7 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows224
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24368,7 +24305,7 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows224
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24377,7 +24314,7 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows224
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24386,7 +24323,7 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows224
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24395,21 +24332,21 @@ row223:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row223
+	JLT          row205
 
-rows224:
-	JMP summed218
+rows206:
+	JMP summed200
 
-none220:
+none202:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows226
+	JGE     rows208
 
-row225:
+row207:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -24418,117 +24355,117 @@ row225:
 	PREFETCHT0 31(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row225
+	JLT        row207
 
-rows226:
+rows208:
 	CMPQ R9, BX
-	JGE  rows228
+	JGE  rows210
 
-row227:
+row209:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows228
+	JGE    rows210
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows228
+	JGE    rows210
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows228
+	JGE    rows210
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows228
+	JGE    rows210
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows228
+	JGE    rows210
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows228
+	JGE    rows210
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows228
+	JGE    rows210
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row227
+	JLT    row209
 
-rows228:
-summed218:
-summed229:
+rows210:
+summed200:
+summed211:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special232
+	JNE  special214
 
-final230:
-	MOVQ    8(SP), DX
+final212:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around233
+	JNE     around215
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored234
+	JMP     stored216
 
-around233:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around215:
+	VMOVNTDQ Y0, (CX)
 
-stored234:
-stored231:
+stored216:
+stored213:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result213
-	JMP  over215
+	JLT  result195
+	JMP  over197
 
-many216:
+many198:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany214
-	JMP   few217
+	JEQ   tooMany196
+	JMP   few199
 
-special232:
+special214:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow235
+	JEQ     narrow217
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored231
+	JMP     stored213
 
-narrow235:
+narrow217:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip236
+	JEQ          skip218
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty237
+	JEQ          empty219
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty237:
-skip236:
+empty219:
+skip218:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip238
+	JEQ          skip220
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip239
+	JEQ          skip221
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24542,8 +24479,7 @@ skip236:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip239:
-	MOVQ         8(SP), DX
+skip221:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -24554,21 +24490,22 @@ skip239:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around240
+	JNE          around222
+	MOVQ         8(SP), DX
 	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored241
+	JMP          stored223
 
-around240:
-	VMOVNTDQ X0, (CX)(DX*2)
+around222:
+	VMOVNTDQ X0, (CX)
 
-stored241:
-	JMP stored231
+stored223:
+	JMP stored213
 
-skip238:
+skip220:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip242
+	JEQ          skip224
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip243
+	JEQ          skip225
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24581,23 +24518,23 @@ skip238:
 	VCVTPH2PS    (CX)(DX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip243:
-	MOVQ      8(SP), DX
+skip225:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around244
+	JNE       around226
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored245
+	JMP       stored227
 
-around244:
-	VMOVNTDQ X0, (CX)(DX*2)
+around226:
+	VMOVNTDQ X0, (CX)
 
-stored245:
-	JMP stored231
+stored227:
+	JMP stored213
 
-skip242:
+skip224:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip246
+	JEQ          skip228
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24610,50 +24547,50 @@ skip242:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip246:
-	JMP final230
+skip228:
+	JMP final212
 
-empty219:
+empty201:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed229
+	JNE     summed211
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip247
-	MOVQ    8(SP), DX
+	JEQ     skip229
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around248
+	JNE     around230
+	MOVQ    8(SP), DX
 	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored249
+	JMP     stored231
 
-around248:
-	VMOVNTDQ X0, (CX)(DX*2)
+around230:
+	VMOVNTDQ X0, (CX)
 
-stored249:
-	JMP stored231
+stored231:
+	JMP stored213
 
-skip247:
-	MOVQ    8(SP), DX
+skip229:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around250
+	JNE     around232
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored251
+	JMP     stored233
 
-around250:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around232:
+	VMOVNTDQ Y0, (CX)
 
-stored251:
-	JMP stored231
+stored233:
+	JMP stored213
 
-tooMany214:
+tooMany196:
 	MOVQ SI, results+24(FP)
 
-over215:
+over197:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile209
-	JMP  done212
+	JNE  tile191
+	JMP  done194
 
-few211:
+few193:
 	MOVQ         CX, 8(SP)
 	LEAQ         (DI)(CX*4), R8
 	VMOVQ        (SP), X0
@@ -24662,26 +24599,26 @@ few211:
 	MOVQ         to+56(FP), CX
 	MOVQ         start+16(FP), SI
 	CMPQ         SI, results+24(FP)
-	JGE          over254
+	JGE          over236
 	MOVQ         (SI), DX
 	SHLQ         $0x03, DX
 	ADDQ         positions+32(FP), DX
 
-result252:
+result234:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many255
+	JGT  many237
 
-few256:
+few238:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty258
+	JGE     empty240
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none259
+	JEQ     none241
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -24692,9 +24629,9 @@ few256:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows261
+	JGE     rows243
 
-row260:
+row242:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -24707,13 +24644,13 @@ row260:
 	PREFETCHT0   31(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row260
+	JLT          row242
 
-rows261:
+rows243:
 	CMPQ R9, BX
-	JGE  rows263
+	JGE  rows245
 
-row262:
+row244:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24723,7 +24660,7 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows263
+	JGE          rows245
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24733,7 +24670,7 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows263
+	JGE          rows245
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24743,7 +24680,7 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows263
+	JGE          rows245
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24753,7 +24690,7 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows263
+	JGE          rows245
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24763,7 +24700,7 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows263
+	JGE          rows245
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24773,7 +24710,7 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows263
+	JGE          rows245
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24783,7 +24720,7 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows263
+	JGE          rows245
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24793,21 +24730,21 @@ row262:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row262
+	JLT          row244
 
-rows263:
-	JMP summed257
+rows245:
+	JMP summed239
 
-none259:
+none241:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows265
+	JGE     rows247
 
-row264:
+row246:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -24817,116 +24754,116 @@ row264:
 	PREFETCHT0 31(R8)(R10*1)
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row264
+	JLT        row246
 
-rows265:
+rows247:
 	CMPQ DI, BX
-	JGE  rows267
+	JGE  rows249
 
-row266:
+row248:
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows267
+	JGE        rows249
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows267
+	JGE        rows249
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows267
+	JGE        rows249
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows267
+	JGE        rows249
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows267
+	JGE        rows249
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows267
+	JGE        rows249
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows267
+	JGE        rows249
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JLT        row266
+	JLT        row248
 
-rows267:
-summed257:
-summed268:
+rows249:
+summed239:
+summed250:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special271
+	JNE  special253
 
-final269:
+final251:
 	MOVQ       8(SP), DX
 	VMASKMOVPS Y0, Y1, (CX)(DX*4)
 
-stored270:
+stored252:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result252
-	JMP  over254
+	JLT  result234
+	JMP  over236
 
-many255:
+many237:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany253
-	JMP   few256
+	JEQ   tooMany235
+	JMP   few238
 
-special271:
+special253:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow272
+	JEQ        narrow254
 	MOVQ       8(SP), DX
 	VMASKMOVPS Y0, Y1, (CX)(DX*4)
-	JMP        stored270
+	JMP        stored252
 
-narrow272:
+narrow254:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip273
+	JEQ          skip255
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty274
+	JEQ          empty256
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 
-empty274:
-skip273:
+empty256:
+skip255:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip275
+	JEQ          skip257
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24939,17 +24876,17 @@ skip273:
 	VMASKMOVPS   (CX)(DX*4), Y1, Y2
 	VADDPS       Y0, Y2, Y0
 
-skip275:
-	JMP final269
+skip257:
+	JMP final251
 
-empty258:
-	JMP summed268
+empty240:
+	JMP summed250
 
-tooMany253:
+tooMany235:
 	MOVQ SI, results+24(FP)
 
-over254:
-done212:
+over236:
+done194:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -24992,18 +24929,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none276
+	JEQ   none258
 	SUBQ  positions+32(FP), CX
 
-none276:
+none258:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile278:
+tile260:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower279
+	JLE     narrower261
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -25012,21 +24949,21 @@ tile278:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over282
+	JGE     over264
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result280:
+result262:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many283
+	JGT  many265
 
-few284:
+few266:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25036,7 +24973,7 @@ few284:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty285
+	JGE     empty267
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25048,9 +24985,9 @@ few284:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows287
+	JGE     rows269
 
-row286:
+row268:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25097,13 +25034,13 @@ row286:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row286
+	JLT          row268
 
-rows287:
+rows269:
 	CMPQ R13, SI
-	JGE  rows289
+	JGE  rows271
 
-row288:
+row270:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25144,61 +25081,54 @@ row288:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row288
+	JLT          row270
 
-rows289:
-summed290:
+rows271:
+summed272:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special293
+	JNE  special275
 
-final291:
+final273:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around294
+	JNE     around276
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
 	VMOVDQU Y4, 128(DX)
 	VMOVDQU Y5, 160(DX)
-	JMP     stored295
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
+	JMP     stored277
 
-around294:
+around276:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
-stored295:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around296
-	VMOVDQU Y6, 192(DX)(BX*4)
-	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored297
-
-around296:
-	VMOVNTDQ Y6, 192(DX)(BX*4)
-	VMOVNTDQ Y7, 224(DX)(BX*4)
-
-stored297:
-stored292:
+stored277:
+stored274:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result280
-	JMP  over282
+	JLT  result262
+	JMP  over264
 
-many283:
+many265:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany281
-	JMP   few284
+	JEQ   tooMany263
+	JMP   few266
 
-special293:
+special275:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow278
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25209,14 +25139,14 @@ special293:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored292
+	JMP     stored274
 
-narrow298:
+narrow278:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip279
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty300
+	JEQ          empty280
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -25230,12 +25160,12 @@ narrow298:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty300:
-skip299:
+empty280:
+skip279:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip301
+	JEQ       skip281
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip302
+	JEQ       skip282
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25263,7 +25193,7 @@ skip299:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip302:
+skip282:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25281,14 +25211,14 @@ skip302:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around303
+	JNE       around283
 	VMOVDQU   Y0, (DX)
-	JMP       stored304
+	JMP       stored284
 
-around303:
+around283:
 	VMOVNTDQ Y0, (DX)
 
-stored304:
+stored284:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25306,14 +25236,14 @@ stored304:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around305
+	JNE       around285
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored306
+	JMP       stored286
 
-around305:
+around285:
 	VMOVNTDQ Y0, 32(DX)
 
-stored306:
+stored286:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25331,15 +25261,14 @@ stored306:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around307
+	JNE       around287
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored308
+	JMP       stored288
 
-around307:
+around287:
 	VMOVNTDQ Y0, 64(DX)
 
-stored308:
-	MOVQ      8(SP), BX
+stored288:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25357,21 +25286,22 @@ stored308:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around309
+	JNE       around289
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored310
+	JMP       stored290
 
-around309:
-	VMOVNTDQ Y0, 96(DX)(BX*2)
+around289:
+	VMOVNTDQ Y0, 96(DX)
 
-stored310:
-	JMP stored292
+stored290:
+	JMP stored274
 
-skip301:
+skip281:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip311
+	JEQ       skip291
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip312
+	JEQ       skip292
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25391,65 +25321,65 @@ skip301:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip312:
+skip292:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around313
+	JNE       around293
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored314
+	JMP       stored294
 
-around313:
+around293:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored314:
+stored294:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around315
+	JNE       around295
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored316
+	JMP       stored296
 
-around315:
+around295:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored316:
+stored296:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around317
+	JNE       around297
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored318
+	JMP       stored298
 
-around317:
+around297:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored318:
-	MOVQ      8(SP), BX
+stored298:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around319
+	JNE       around299
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored320
+	JMP       stored300
 
-around319:
-	VMOVNTDQ X0, 96(DX)(BX*2)
-	VMOVNTDQ X1, 112(DX)(BX*2)
+around299:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
 
-stored320:
-	JMP stored292
+stored300:
+	JMP stored274
 
-skip311:
+skip291:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip321
+	JEQ     skip301
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25469,92 +25399,78 @@ skip311:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip321:
-	JMP final291
+skip301:
+	JMP final273
 
-empty285:
+empty267:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed290
+	JNE     summed272
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip322
+	JEQ     skip302
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around323
+	JNE     around303
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
-	JMP     stored324
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored304
 
-around323:
+around303:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored324:
-	MOVQ    8(SP), BX
+stored304:
+	JMP stored274
+
+skip302:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around325
-	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored326
-
-around325:
-	VMOVNTDQ Y0, 96(DX)(BX*2)
-
-stored326:
-	JMP stored292
-
-skip322:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around327
+	JNE     around305
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
 	VMOVDQU Y0, 128(DX)
 	VMOVDQU Y0, 160(DX)
-	JMP     stored328
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
+	JMP     stored306
 
-around327:
+around305:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
-stored328:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around329
-	VMOVDQU Y0, 192(DX)(BX*4)
-	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored330
+stored306:
+	JMP stored274
 
-around329:
-	VMOVNTDQ Y0, 192(DX)(BX*4)
-	VMOVNTDQ Y0, 224(DX)(BX*4)
-
-stored330:
-	JMP stored292
-
-tooMany281:
+tooMany263:
 	MOVQ DI, results+24(FP)
 
-over282:
+over264:
 	SUBQ  $0x00000040, (SP)
-	JLE   done277
+	JLE   done259
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip331
+	JEQ   skip307
 	ADDQ  $-128, to+72(FP)
 
-skip331:
-	JMP tile278
+skip307:
+	JMP tile260
 
-narrower279:
+narrower261:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower333
+	JLE     narrower309
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25563,21 +25479,21 @@ narrower279:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over336
+	JGE     over312
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result334:
+result310:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many337
+	JGT  many313
 
-few338:
+few314:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25585,7 +25501,7 @@ few338:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty339
+	JGE     empty315
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25597,9 +25513,9 @@ few338:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows341
+	JGE     rows317
 
-row340:
+row316:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25637,13 +25553,13 @@ row340:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row340
+	JLT          row316
 
-rows341:
+rows317:
 	CMPQ R13, SI
-	JGE  rows343
+	JGE  rows319
 
-row342:
+row318:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25676,57 +25592,50 @@ row342:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row342
+	JLT          row318
 
-rows343:
-summed344:
+rows319:
+summed320:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special347
+	JNE  special323
 
-final345:
+final321:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around348
+	JNE     around324
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored349
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
+	JMP     stored325
 
-around348:
+around324:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
-stored349:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around350
-	VMOVDQU Y4, 128(DX)(BX*4)
-	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored351
-
-around350:
-	VMOVNTDQ Y4, 128(DX)(BX*4)
-	VMOVNTDQ Y5, 160(DX)(BX*4)
-
-stored351:
-stored346:
+stored325:
+stored322:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result334
-	JMP  over336
+	JLT  result310
+	JMP  over312
 
-many337:
+many313:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany335
-	JMP   few338
+	JEQ   tooMany311
+	JMP   few314
 
-special347:
+special323:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow352
+	JEQ     narrow326
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25735,14 +25644,14 @@ special347:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored346
+	JMP     stored322
 
-narrow352:
+narrow326:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip353
+	JEQ          skip327
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty354
+	JEQ          empty328
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25754,12 +25663,12 @@ narrow352:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty354:
-skip353:
+empty328:
+skip327:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip355
+	JEQ       skip329
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip356
+	JEQ       skip330
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25781,7 +25690,7 @@ skip353:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip356:
+skip330:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25799,14 +25708,14 @@ skip356:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around357
+	JNE       around331
 	VMOVDQU   Y0, (DX)
-	JMP       stored358
+	JMP       stored332
 
-around357:
+around331:
 	VMOVNTDQ Y0, (DX)
 
-stored358:
+stored332:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25824,15 +25733,14 @@ stored358:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around359
+	JNE       around333
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored360
+	JMP       stored334
 
-around359:
+around333:
 	VMOVNTDQ Y0, 32(DX)
 
-stored360:
-	MOVQ      8(SP), BX
+stored334:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25850,21 +25758,22 @@ stored360:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around361
+	JNE       around335
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored362
+	JMP       stored336
 
-around361:
-	VMOVNTDQ Y0, 64(DX)(BX*2)
+around335:
+	VMOVNTDQ Y0, 64(DX)
 
-stored362:
-	JMP stored346
+stored336:
+	JMP stored322
 
-skip355:
+skip329:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip363
+	JEQ       skip337
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip364
+	JEQ       skip338
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25880,52 +25789,52 @@ skip355:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip364:
+skip338:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around365
+	JNE       around339
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored366
+	JMP       stored340
 
-around365:
+around339:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored366:
+stored340:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around367
+	JNE       around341
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored368
+	JMP       stored342
 
-around367:
+around341:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored368:
-	MOVQ      8(SP), BX
+stored342:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around369
+	JNE       around343
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored370
+	JMP       stored344
 
-around369:
-	VMOVNTDQ X0, 64(DX)(BX*2)
-	VMOVNTDQ X1, 80(DX)(BX*2)
+around343:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
-stored370:
-	JMP stored346
+stored344:
+	JMP stored322
 
-skip363:
+skip337:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip371
+	JEQ     skip345
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25941,77 +25850,63 @@ skip363:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip371:
-	JMP final345
+skip345:
+	JMP final321
 
-empty339:
+empty315:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed344
+	JNE     summed320
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip372
+	JEQ     skip346
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around373
+	JNE     around347
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored374
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored348
 
-around373:
+around347:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
 
-stored374:
-	MOVQ    8(SP), BX
+stored348:
+	JMP stored322
+
+skip346:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around375
-	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored376
-
-around375:
-	VMOVNTDQ Y0, 64(DX)(BX*2)
-
-stored376:
-	JMP stored346
-
-skip372:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around377
+	JNE     around349
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored378
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
+	JMP     stored350
 
-around377:
+around349:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
-stored378:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around379
-	VMOVDQU Y0, 128(DX)(BX*4)
-	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored380
+stored350:
+	JMP stored322
 
-around379:
-	VMOVNTDQ Y0, 128(DX)(BX*4)
-	VMOVNTDQ Y0, 160(DX)(BX*4)
-
-stored380:
-	JMP stored346
-
-tooMany335:
+tooMany311:
 	MOVQ DI, results+24(FP)
 
-over336:
-	JMP done277
+over312:
+	JMP done259
 
-narrower333:
+narrower309:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower382
+	JLE     narrower352
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -26020,27 +25915,27 @@ narrower333:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over385
+	JGE     over355
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result383:
+result353:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many386
+	JGT  many356
 
-few387:
+few357:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty388
+	JGE     empty358
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26052,9 +25947,9 @@ few387:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows390
+	JGE     rows360
 
-row389:
+row359:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26083,13 +25978,13 @@ row389:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row389
+	JLT          row359
 
-rows390:
+rows360:
 	CMPQ R13, SI
-	JGE  rows392
+	JGE  rows362
 
-row391:
+row361:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26114,67 +26009,60 @@ row391:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row391
+	JLT          row361
 
-rows392:
-summed393:
+rows362:
+summed363:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special396
+	JNE  special366
 
-final394:
+final364:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around397
+	JNE     around367
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored398
-
-around397:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored398:
 	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around399
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored400
+	JMP     stored368
 
-around399:
-	VMOVNTDQ Y2, 64(DX)(BX*4)
-	VMOVNTDQ Y3, 96(DX)(BX*4)
+around367:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
-stored400:
-stored395:
+stored368:
+stored365:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result383
-	JMP  over385
+	JLT  result353
+	JMP  over355
 
-many386:
+many356:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany384
-	JMP   few387
+	JEQ   tooMany354
+	JMP   few357
 
-special396:
+special366:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow401
+	JEQ     narrow369
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored395
+	JMP     stored365
 
-narrow401:
+narrow369:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip402
+	JEQ          skip370
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty403
+	JEQ          empty371
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -26184,12 +26072,12 @@ narrow401:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty403:
-skip402:
+empty371:
+skip370:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip404
+	JEQ       skip372
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip405
+	JEQ       skip373
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26205,7 +26093,7 @@ skip402:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip405:
+skip373:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26223,15 +26111,14 @@ skip405:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around406
+	JNE       around374
 	VMOVDQU   Y0, (DX)
-	JMP       stored407
+	JMP       stored375
 
-around406:
+around374:
 	VMOVNTDQ Y0, (DX)
 
-stored407:
-	MOVQ      8(SP), BX
+stored375:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26249,21 +26136,22 @@ stored407:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around408
+	JNE       around376
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored409
+	JMP       stored377
 
-around408:
-	VMOVNTDQ Y0, 32(DX)(BX*2)
+around376:
+	VMOVNTDQ Y0, 32(DX)
 
-stored409:
-	JMP stored395
+stored377:
+	JMP stored365
 
-skip404:
+skip372:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip410
+	JEQ       skip378
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip411
+	JEQ       skip379
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26275,39 +26163,39 @@ skip404:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip411:
+skip379:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around412
+	JNE       around380
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored413
+	JMP       stored381
 
-around412:
+around380:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored413:
-	MOVQ      8(SP), BX
+stored381:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around414
+	JNE       around382
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored415
+	JMP       stored383
 
-around414:
-	VMOVNTDQ X0, 32(DX)(BX*2)
-	VMOVNTDQ X1, 48(DX)(BX*2)
+around382:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
-stored415:
-	JMP stored395
+stored383:
+	JMP stored365
 
-skip410:
+skip378:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip416
+	JEQ     skip384
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26319,71 +26207,57 @@ skip410:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip416:
-	JMP final394
+skip384:
+	JMP final364
 
-empty388:
+empty358:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed393
+	JNE     summed363
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip417
+	JEQ     skip385
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around418
+	JNE     around386
 	VMOVDQU Y0, (DX)
-	JMP     stored419
-
-around418:
-	VMOVNTDQ Y0, (DX)
-
-stored419:
 	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around420
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored421
+	JMP     stored387
 
-around420:
-	VMOVNTDQ Y0, 32(DX)(BX*2)
-
-stored421:
-	JMP stored395
-
-skip417:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around422
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored423
-
-around422:
+around386:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored423:
-	MOVQ    8(SP), BX
+stored387:
+	JMP stored365
+
+skip385:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around424
+	JNE     around388
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored425
+	JMP     stored389
 
-around424:
-	VMOVNTDQ Y0, 64(DX)(BX*4)
-	VMOVNTDQ Y0, 96(DX)(BX*4)
+around388:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored425:
-	JMP stored395
+stored389:
+	JMP stored365
 
-tooMany384:
+tooMany354:
 	MOVQ DI, results+24(FP)
 
-over385:
-	JMP done277
+over355:
+	JMP done259
 
-narrower382:
+narrower352:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower427
+	JLT     narrower391
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -26392,25 +26266,25 @@ narrower382:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over430
+	JGE     over394
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result428:
+result392:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many431
+	JGT  many395
 
-few432:
+few396:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty433
+	JGE     empty397
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26422,9 +26296,9 @@ few432:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows435
+	JGE     rows399
 
-row434:
+row398:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26444,13 +26318,13 @@ row434:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row434
+	JLT          row398
 
-rows435:
+rows399:
 	CMPQ R12, SI
-	JGE  rows437
+	JGE  rows401
 
-row436:
+row400:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26467,7 +26341,7 @@ row436:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows437
+	JGE          rows401
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26484,7 +26358,7 @@ row436:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows437
+	JGE          rows401
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26501,7 +26375,7 @@ row436:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows437
+	JGE          rows401
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26518,54 +26392,54 @@ row436:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row436
+	JLT          row400
 
-rows437:
-summed438:
+rows401:
+summed402:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special441
+	JNE  special405
 
-final439:
-	MOVQ    8(SP), BX
+final403:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around442
+	JNE     around406
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*4)
 	VMOVDQU Y1, 32(DX)(BX*4)
-	JMP     stored443
+	JMP     stored407
 
-around442:
-	VMOVNTDQ Y0, (DX)(BX*4)
-	VMOVNTDQ Y1, 32(DX)(BX*4)
+around406:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
 
-stored443:
-stored440:
+stored407:
+stored404:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result428
-	JMP  over430
+	JLT  result392
+	JMP  over394
 
-many431:
+many395:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany429
-	JMP   few432
+	JEQ   tooMany393
+	JMP   few396
 
-special441:
+special405:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow444
+	JEQ     narrow408
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored440
+	JMP     stored404
 
-narrow444:
+narrow408:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip445
+	JEQ          skip409
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty446
+	JEQ          empty410
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26573,12 +26447,12 @@ narrow444:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty446:
-skip445:
+empty410:
+skip409:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip447
+	JEQ          skip411
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip448
+	JEQ          skip412
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26601,8 +26475,7 @@ skip445:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip448:
-	MOVQ      8(SP), BX
+skip412:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26620,21 +26493,22 @@ skip448:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around449
+	JNE       around413
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored450
+	JMP       stored414
 
-around449:
-	VMOVNTDQ Y0, (DX)(BX*2)
+around413:
+	VMOVNTDQ Y0, (DX)
 
-stored450:
-	JMP stored440
+stored414:
+	JMP stored404
 
-skip447:
+skip411:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip451
+	JEQ          skip415
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip452
+	JEQ          skip416
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26655,26 +26529,26 @@ skip447:
 	VCVTPH2PS    16(DX)(BX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip452:
-	MOVQ      8(SP), BX
+skip416:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around453
+	JNE       around417
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, (DX)(BX*2)
 	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored454
+	JMP       stored418
 
-around453:
-	VMOVNTDQ X0, (DX)(BX*2)
-	VMOVNTDQ X1, 16(DX)(BX*2)
+around417:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored454:
-	JMP stored440
+stored418:
+	JMP stored404
 
-skip451:
+skip415:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip455
+	JEQ          skip419
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26695,74 +26569,74 @@ skip451:
 	VMOVUPS      32(DX)(BX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip455:
-	JMP final439
+skip419:
+	JMP final403
 
-empty433:
+empty397:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed438
+	JNE     summed402
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip456
-	MOVQ    8(SP), BX
+	JEQ     skip420
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around457
+	JNE     around421
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored458
+	JMP     stored422
 
-around457:
-	VMOVNTDQ Y0, (DX)(BX*2)
+around421:
+	VMOVNTDQ Y0, (DX)
 
-stored458:
-	JMP stored440
+stored422:
+	JMP stored404
 
-skip456:
-	MOVQ    8(SP), BX
+skip420:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around459
+	JNE     around423
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*4)
 	VMOVDQU Y0, 32(DX)(BX*4)
-	JMP     stored460
+	JMP     stored424
 
-around459:
-	VMOVNTDQ Y0, (DX)(BX*4)
-	VMOVNTDQ Y0, 32(DX)(BX*4)
+around423:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored460:
-	JMP stored440
+stored424:
+	JMP stored404
 
-tooMany429:
+tooMany393:
 	MOVQ DI, results+24(FP)
 
-over430:
-	JMP done277
+over394:
+	JMP done259
 
-narrower427:
+narrower391:
 	XORQ DX, DX
 
-tile461:
+tile425:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*4), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over467
+	JGE  over431
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result465:
+result429:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many468
+	JGT  many432
 
-few469:
+few433:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty470
+	JGE     empty434
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26774,9 +26648,9 @@ few469:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows472
+	JGE     rows436
 
-row471:
+row435:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26792,13 +26666,13 @@ row471:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row471
+	JLT          row435
 
-rows472:
+rows436:
 	CMPQ R13, SI
-	JGE  rows474
+	JGE  rows438
 
-row473:
+row437:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26811,7 +26685,7 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows474
+	JGE          rows438
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26824,7 +26698,7 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows474
+	JGE          rows438
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26837,7 +26711,7 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows474
+	JGE          rows438
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26850,7 +26724,7 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows474
+	JGE          rows438
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26863,7 +26737,7 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows474
+	JGE          rows438
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26876,7 +26750,7 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows474
+	JGE          rows438
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26889,7 +26763,7 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows474
+	JGE          rows438
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26902,62 +26776,62 @@ row473:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row473
+	JLT          row437
 
-rows474:
-summed475:
+rows438:
+summed439:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special478
+	JNE  special442
 
-final476:
-	MOVQ    8(SP), BX
+final440:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around479
+	JNE     around443
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored480
+	JMP     stored444
 
-around479:
-	VMOVNTDQ Y0, (DX)(BX*4)
+around443:
+	VMOVNTDQ Y0, (DX)
 
-stored480:
-stored477:
+stored444:
+stored441:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result465
-	JMP  over467
+	JLT  result429
+	JMP  over431
 
-many468:
+many432:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany466
-	JMP   few469
+	JEQ   tooMany430
+	JMP   few433
 
-special478:
+special442:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow481
+	JEQ     narrow445
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored477
+	JMP     stored441
 
-narrow481:
+narrow445:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip482
+	JEQ          skip446
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty483
+	JEQ          empty447
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty483:
-skip482:
+empty447:
+skip446:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip484
+	JEQ          skip448
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip485
+	JEQ          skip449
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26971,8 +26845,7 @@ skip482:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip485:
-	MOVQ         8(SP), BX
+skip449:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -26983,21 +26856,22 @@ skip485:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around486
+	JNE          around450
+	MOVQ         8(SP), BX
 	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored487
+	JMP          stored451
 
-around486:
-	VMOVNTDQ X0, (DX)(BX*2)
+around450:
+	VMOVNTDQ X0, (DX)
 
-stored487:
-	JMP stored477
+stored451:
+	JMP stored441
 
-skip484:
+skip448:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip488
+	JEQ          skip452
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip489
+	JEQ          skip453
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -27010,23 +26884,23 @@ skip484:
 	VCVTPH2PS    (DX)(BX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip489:
-	MOVQ      8(SP), BX
+skip453:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around490
+	JNE       around454
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored491
+	JMP       stored455
 
-around490:
-	VMOVNTDQ X0, (DX)(BX*2)
+around454:
+	VMOVNTDQ X0, (DX)
 
-stored491:
-	JMP stored477
+stored455:
+	JMP stored441
 
-skip488:
+skip452:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip492
+	JEQ          skip456
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -27039,49 +26913,49 @@ skip488:
 	VMOVUPS      (DX)(BX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip492:
-	JMP final476
+skip456:
+	JMP final440
 
-empty470:
+empty434:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed475
+	JNE     summed439
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip493
-	MOVQ    8(SP), BX
+	JEQ     skip457
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around494
+	JNE     around458
+	MOVQ    8(SP), BX
 	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored495
+	JMP     stored459
 
-around494:
-	VMOVNTDQ X0, (DX)(BX*2)
+around458:
+	VMOVNTDQ X0, (DX)
 
-stored495:
-	JMP stored477
+stored459:
+	JMP stored441
 
-skip493:
-	MOVQ    8(SP), BX
+skip457:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around496
+	JNE     around460
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored497
+	JMP     stored461
 
-around496:
-	VMOVNTDQ Y0, (DX)(BX*4)
+around460:
+	VMOVNTDQ Y0, (DX)
 
-stored497:
-	JMP stored477
+stored461:
+	JMP stored441
 
-tooMany466:
+tooMany430:
 	MOVQ DI, results+24(FP)
 
-over467:
+over431:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile461
+	JNE  tile425
 
-done277:
+done259:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27103,18 +26977,18 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none498
+	JEQ   none462
 	SUBQ  positions+32(FP), CX
 
-none498:
+none462:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile500:
+tile464:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower501
+	JLE     narrower465
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -27123,19 +26997,19 @@ tile500:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over504
+	JGE     over468
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result502:
+result466:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty505
+	JGE     empty469
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27152,9 +27026,9 @@ result502:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows508
+	JGE     rows472
 
-row507:
+row471:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -27188,13 +27062,13 @@ row507:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row507
+	JLT        row471
 
-rows508:
+rows472:
 	CMPQ R10, SI
-	JGE  rows510
+	JGE  rows474
 
-row509:
+row473:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R8)(R11*1), Y10
@@ -27224,9 +27098,9 @@ row509:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row509
+	JLT       row473
 
-rows510:
+rows474:
 	VMOVUPS      Y0, (DX)
 	VMOVUPS      Y1, 32(DX)
 	MOVQ         8(SP), R10
@@ -27234,7 +27108,7 @@ rows510:
 	VMOVUPS      Y3, 96(DX)(R10*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none511
+	JEQ          none475
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -27289,10 +27163,10 @@ rows510:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none511:
-	JMP stored506
+none475:
+	JMP stored470
 
-empty505:
+empty469:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -27304,7 +27178,7 @@ empty505:
 	VMOVUPS Y2, 64(DX)(BX*4)
 	VMOVUPS Y3, 96(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none512
+	JEQ     none476
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27327,27 +27201,27 @@ empty505:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 224(BX)(R10*8)
 
-none512:
-stored506:
+none476:
+stored470:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result502
-	JMP  over504
+	JLT  result466
+	JMP  over468
 	MOVQ DI, results+24(FP)
 
-over504:
+over468:
 	SUBQ $0x00000020, (SP)
-	JLE  done499
+	JLE  done463
 	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
-	JMP  tile500
+	JMP  tile464
 
-narrower501:
+narrower465:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower514
+	JLT     narrower478
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -27356,19 +27230,19 @@ narrower501:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over517
+	JGE     over481
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result515:
+result479:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty518
+	JGE     empty482
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27381,9 +27255,9 @@ result515:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows521
+	JGE     rows485
 
-row520:
+row484:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -27404,13 +27278,13 @@ row520:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row520
+	JLT        row484
 
-rows521:
+rows485:
 	CMPQ R8, SI
-	JGE  rows523
+	JGE  rows487
 
-row522:
+row486:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27428,7 +27302,7 @@ row522:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows523
+	JGE       rows487
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27446,7 +27320,7 @@ row522:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows523
+	JGE       rows487
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27464,7 +27338,7 @@ row522:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows523
+	JGE       rows487
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPS   (R9)(R10*1), Y2
@@ -27482,15 +27356,15 @@ row522:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row522
+	JLT       row486
 
-rows523:
+rows487:
 	MOVQ         8(SP), R8
 	VMOVUPS      Y0, (DX)(R8*4)
 	VMOVUPS      Y1, 32(DX)(R8*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none524
+	JEQ          none488
 	MOVQ         columns+72(FP), R8
 	SUBQ         (SP), R8
 	SHLQ         $0x03, R8
@@ -27525,10 +27399,10 @@ rows523:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none524:
-	JMP stored519
+none488:
+	JMP stored483
 
-empty518:
+empty482:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
@@ -27536,7 +27410,7 @@ empty518:
 	VMOVUPS Y0, (DX)(BX*4)
 	VMOVUPS Y1, 32(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none525
+	JEQ     none489
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27555,41 +27429,41 @@ empty518:
 	MOVQ    8(SP), R8
 	VMOVUPD Y9, 96(BX)(R8*8)
 
-none525:
-stored519:
+none489:
+stored483:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result515
-	JMP  over517
+	JLT  result479
+	JMP  over481
 	MOVQ DI, results+24(FP)
 
-over517:
-	JMP done499
+over481:
+	JMP done463
 
-narrower514:
+narrower478:
 	XORQ DX, DX
 
-tile526:
+tile490:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*4), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over532
+	JGE  over496
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result530:
+result494:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty533
+	JGE     empty497
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -27600,9 +27474,9 @@ result530:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows536
+	JGE     rows500
 
-row535:
+row499:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -27617,13 +27491,13 @@ row535:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row535
+	JLT        row499
 
-rows536:
+rows500:
 	CMPQ R10, SI
-	JGE  rows538
+	JGE  rows502
 
-row537:
+row501:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27635,7 +27509,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows538
+	JGE       rows502
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27647,7 +27521,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows538
+	JGE       rows502
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27659,7 +27533,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows538
+	JGE       rows502
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27671,7 +27545,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows538
+	JGE       rows502
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27683,7 +27557,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows538
+	JGE       rows502
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27695,7 +27569,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows538
+	JGE       rows502
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27707,7 +27581,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows538
+	JGE       rows502
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R9)(R11*1), Y1
@@ -27719,14 +27593,14 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row537
+	JLT       row501
 
-rows538:
+rows502:
 	MOVQ         8(SP), R10
 	VMOVUPS      Y0, (DX)(R10*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none539
+	JEQ          none503
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -27749,16 +27623,16 @@ rows538:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none539:
-	JMP stored534
+none503:
+	JMP stored498
 
-empty533:
+empty497:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none540
+	JEQ     none504
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27773,23 +27647,23 @@ empty533:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 32(BX)(R10*8)
 
-none540:
-stored534:
+none504:
+stored498:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result530
-	JMP  over532
+	JLT  result494
+	JMP  over496
 	MOVQ DI, results+24(FP)
 
-over532:
+over496:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile526
+	JNE  tile490
 
-done499:
+done463:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27840,7 +27714,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none541
+	JEQ     none505
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27850,7 +27724,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none541:
+none505:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27898,11 +27772,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole542
+	JGE    whole506
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole542:
+whole506:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27912,11 +27786,11 @@ whole542:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole543
+	JGE        whole507
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole543:
+whole507:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27925,11 +27799,11 @@ whole543:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole544
+	JGE     whole508
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole544:
+whole508:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27939,11 +27813,11 @@ whole544:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole545
+	JGE        whole509
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole545:
+whole509:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27952,11 +27826,11 @@ whole545:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole546
+	JGE     whole510
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole546:
+whole510:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27966,11 +27840,11 @@ whole546:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole547
+	JGE        whole511
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole547:
+whole511:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27979,11 +27853,11 @@ whole547:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole548
+	JGE     whole512
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole548:
+whole512:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27993,11 +27867,11 @@ whole548:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole549
+	JGE        whole513
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole549:
+whole513:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -28220,6 +28094,9 @@ final21:
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*8)
+	VMOVDQU Y7, 224(CX)(DX*8)
 	JMP     stored25
 
 around24:
@@ -28229,20 +28106,10 @@ around24:
 	VMOVNTDQ Y3, 96(CX)
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
 
 stored25:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around26
-	VMOVDQU Y6, 192(CX)(DX*8)
-	VMOVDQU Y7, 224(CX)(DX*8)
-	JMP     stored27
-
-around26:
-	VMOVNTDQ Y6, 192(CX)(DX*8)
-	VMOVNTDQ Y7, 224(CX)(DX*8)
-
-stored27:
 stored22:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
@@ -28258,7 +28125,7 @@ many7:
 
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow28
+	JEQ     narrow26
 	VMOVUPD Y0, (CX)
 	VMOVUPD Y1, 32(CX)
 	VMOVUPD Y2, 64(CX)
@@ -28271,12 +28138,12 @@ special23:
 	VMOVUPD Y7, 224(CX)(DX*8)
 	JMP     stored22
 
-narrow28:
+narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip29
+	JEQ          skip27
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty30
+	JEQ          empty28
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R9, X8, X8
@@ -28290,10 +28157,10 @@ narrow28:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty30:
-skip29:
+empty28:
+skip27:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip31
+	JEQ     skip29
 	VMOVUPD (CX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(CX), Y8
@@ -28313,43 +28180,36 @@ skip29:
 	VMOVUPD 224(CX)(DX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip31:
+skip29:
 	JMP final21
 
 empty10:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed20
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around32
+	JNE     around30
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored33
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*8)
+	VMOVDQU Y0, 224(CX)(DX*8)
+	JMP     stored31
 
-around32:
+around30:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
 
-stored33:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y0, 192(CX)(DX*8)
-	VMOVDQU Y0, 224(CX)(DX*8)
-	JMP     stored35
-
-around34:
-	VMOVNTDQ Y0, 192(CX)(DX*8)
-	VMOVNTDQ Y0, 224(CX)(DX*8)
-
-stored35:
+stored31:
 	JMP stored22
 
 tooMany5:
@@ -28365,7 +28225,7 @@ over6:
 narrower3:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower37
+	JLE     narrower33
 	XORQ    DX, DX
 	SUBQ    $0x00000018, CX
 	CMOVQLT CX, DX
@@ -28374,21 +28234,21 @@ narrower3:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over40
+	JGE     over36
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result38:
+result34:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many41
+	JGT  many37
 
-few42:
+few38:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -28396,9 +28256,9 @@ few42:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty44
+	JGE     empty40
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none41
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -28409,9 +28269,9 @@ few42:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows47
+	JGE     rows43
 
-row46:
+row42:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -28435,13 +28295,13 @@ row46:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row46
+	JLT          row42
 
-rows47:
+rows43:
 	CMPQ R10, BX
-	JGE  rows49
+	JGE  rows45
 
-row48:
+row44:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y6
@@ -28460,21 +28320,21 @@ row48:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row48
+	JLT          row44
 
-rows49:
-	JMP summed43
+rows45:
+	JMP summed39
 
-none45:
+none41:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows51
+	JGE     rows47
 
-row50:
+row46:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -28490,13 +28350,13 @@ row50:
 	VADDPD     160(R8)(R10*1), Y5, Y5
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row50
+	JLT        row46
 
-rows51:
+rows47:
 	CMPQ R9, BX
-	JGE  rows53
+	JGE  rows49
 
-row52:
+row48:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (DI)(R10*1), Y0, Y0
@@ -28507,58 +28367,51 @@ row52:
 	VADDPD 160(R8)(R10*1), Y5, Y5
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row52
+	JLT    row48
 
-rows53:
-summed43:
-summed54:
+rows49:
+summed39:
+summed50:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special57
+	JNE  special53
 
-final55:
+final51:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around58
+	JNE     around54
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored59
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*8)
+	VMOVDQU Y5, 160(CX)(DX*8)
+	JMP     stored55
 
-around58:
+around54:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored59:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around60
-	VMOVDQU Y4, 128(CX)(DX*8)
-	VMOVDQU Y5, 160(CX)(DX*8)
-	JMP     stored61
-
-around60:
-	VMOVNTDQ Y4, 128(CX)(DX*8)
-	VMOVNTDQ Y5, 160(CX)(DX*8)
-
-stored61:
-stored56:
+stored55:
+stored52:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result34
+	JMP  over36
 
-many41:
+many37:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany35
+	JMP   few38
 
-special57:
+special53:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow62
+	JEQ     narrow56
 	VMOVUPD Y0, (CX)
 	VMOVUPD Y1, 32(CX)
 	VMOVUPD Y2, 64(CX)
@@ -28567,14 +28420,14 @@ special57:
 	VMOVUPD Y4, 128(CX)(DX*8)
 	MOVQ    8(SP), DX
 	VMOVUPD Y5, 160(CX)(DX*8)
-	JMP     stored56
+	JMP     stored52
 
-narrow62:
+narrow56:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip63
+	JEQ          skip57
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty64
+	JEQ          empty58
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R9, X6, X6
@@ -28586,10 +28439,10 @@ narrow62:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty64:
-skip63:
+empty58:
+skip57:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip65
+	JEQ     skip59
 	VMOVUPD (CX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(CX), Y6
@@ -28605,51 +28458,44 @@ skip63:
 	VMOVUPD 160(CX)(DX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip65:
-	JMP final55
+skip59:
+	JMP final51
 
-empty44:
+empty40:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed54
+	JNE     summed50
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around66
+	JNE     around60
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored67
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*8)
+	VMOVDQU Y0, 160(CX)(DX*8)
+	JMP     stored61
 
-around66:
+around60:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored67:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around68
-	VMOVDQU Y0, 128(CX)(DX*8)
-	VMOVDQU Y0, 160(CX)(DX*8)
-	JMP     stored69
+stored61:
+	JMP stored52
 
-around68:
-	VMOVNTDQ Y0, 128(CX)(DX*8)
-	VMOVNTDQ Y0, 160(CX)(DX*8)
-
-stored69:
-	JMP stored56
-
-tooMany39:
+tooMany35:
 	MOVQ SI, results+24(FP)
 
-over40:
+over36:
 	JMP done1
 
-narrower37:
+narrower33:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000008
-	JLE     narrower71
+	JLE     narrower63
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -28658,29 +28504,29 @@ narrower37:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over74
+	JGE     over66
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result72:
+result64:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many75
+	JGT  many67
 
-few76:
+few68:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty78
+	JGE     empty70
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none79
+	JEQ     none71
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -28691,9 +28537,9 @@ few76:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows73
 
-row80:
+row72:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -28712,13 +28558,13 @@ row80:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row80
+	JLT          row72
 
-rows81:
+rows73:
 	CMPQ R10, BX
-	JGE  rows83
+	JGE  rows75
 
-row82:
+row74:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y4
@@ -28733,21 +28579,21 @@ row82:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row82
+	JLT          row74
 
-rows83:
-	JMP summed77
+rows75:
+	JMP summed69
 
-none79:
+none71:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows85
+	JGE     rows77
 
-row84:
+row76:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -28760,13 +28606,13 @@ row84:
 	VADDPD     96(R8)(R10*1), Y3, Y3
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row84
+	JLT        row76
 
-rows85:
+rows77:
 	CMPQ R9, BX
-	JGE  rows87
+	JGE  rows79
 
-row86:
+row78:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (DI)(R10*1), Y0, Y0
@@ -28775,68 +28621,61 @@ row86:
 	VADDPD 96(R8)(R10*1), Y3, Y3
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row86
+	JLT    row78
 
-rows87:
-summed77:
-summed88:
+rows79:
+summed69:
+summed80:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special91
+	JNE  special83
 
-final89:
+final81:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around92
+	JNE     around84
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored93
-
-around92:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored93:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around94
 	VMOVDQU Y2, 64(CX)(DX*8)
 	VMOVDQU Y3, 96(CX)(DX*8)
-	JMP     stored95
+	JMP     stored85
 
-around94:
-	VMOVNTDQ Y2, 64(CX)(DX*8)
-	VMOVNTDQ Y3, 96(CX)(DX*8)
+around84:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored95:
-stored90:
+stored85:
+stored82:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result72
-	JMP  over74
+	JLT  result64
+	JMP  over66
 
-many75:
+many67:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany73
-	JMP   few76
+	JEQ   tooMany65
+	JMP   few68
 
-special91:
+special83:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow96
+	JEQ     narrow86
 	VMOVUPD Y0, (CX)
 	VMOVUPD Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPD Y2, 64(CX)(DX*8)
 	MOVQ    8(SP), DX
 	VMOVUPD Y3, 96(CX)(DX*8)
-	JMP     stored90
+	JMP     stored82
 
-narrow96:
+narrow86:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip97
+	JEQ          skip87
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty98
+	JEQ          empty88
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R9, X4, X4
@@ -28846,10 +28685,10 @@ narrow96:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty98:
-skip97:
+empty88:
+skip87:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip99
+	JEQ     skip89
 	VMOVUPD (CX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(CX), Y4
@@ -28861,47 +28700,40 @@ skip97:
 	VMOVUPD 96(CX)(DX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip99:
-	JMP final89
+skip89:
+	JMP final81
 
-empty78:
+empty70:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed88
+	JNE     summed80
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around100
+	JNE     around90
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored101
-
-around100:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored101:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around102
 	VMOVDQU Y0, 64(CX)(DX*8)
 	VMOVDQU Y0, 96(CX)(DX*8)
-	JMP     stored103
+	JMP     stored91
 
-around102:
-	VMOVNTDQ Y0, 64(CX)(DX*8)
-	VMOVNTDQ Y0, 96(CX)(DX*8)
+around90:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored103:
-	JMP stored90
+stored91:
+	JMP stored82
 
-tooMany73:
+tooMany65:
 	MOVQ SI, results+24(FP)
 
-over74:
+over66:
 	JMP done1
 
-narrower71:
+narrower63:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower105
+	JLT     narrower93
 	XORQ    DX, DX
 	SUBQ    $0x00000008, CX
 	CMOVQLT CX, DX
@@ -28910,27 +28742,27 @@ narrower71:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over108
+	JGE     over96
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result106:
+result94:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many109
+	JGT  many97
 
-few110:
+few98:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty112
+	JGE     empty100
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none113
+	JEQ     none101
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x00, DI
@@ -28941,9 +28773,9 @@ few110:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows115
+	JGE     rows103
 
-row114:
+row102:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -28957,13 +28789,13 @@ row114:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row114
+	JLT          row102
 
-rows115:
+rows103:
 	CMPQ R9, BX
-	JGE  rows117
+	JGE  rows105
 
-row116:
+row104:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -28974,7 +28806,7 @@ row116:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows117
+	JGE          rows105
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -28985,7 +28817,7 @@ row116:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows117
+	JGE          rows105
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -28996,7 +28828,7 @@ row116:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows117
+	JGE          rows105
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29007,21 +28839,21 @@ row116:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row116
+	JLT          row104
 
-rows117:
-	JMP summed111
+rows105:
+	JMP summed99
 
-none113:
+none101:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows119
+	JGE     rows107
 
-row118:
+row106:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -29031,89 +28863,89 @@ row118:
 	VADDPD     32(R8)(R9*1), Y1, Y1
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row118
+	JLT        row106
 
-rows119:
+rows107:
 	CMPQ DI, BX
-	JGE  rows121
+	JGE  rows109
 
-row120:
+row108:
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPD (R8)(R9*1), Y0, Y0
 	VADDPD 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows121
+	JGE    rows109
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPD (R8)(R9*1), Y0, Y0
 	VADDPD 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows121
+	JGE    rows109
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPD (R8)(R9*1), Y0, Y0
 	VADDPD 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows121
+	JGE    rows109
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPD (R8)(R9*1), Y0, Y0
 	VADDPD 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JLT    row120
+	JLT    row108
 
-rows121:
-summed111:
-summed122:
+rows109:
+summed99:
+summed110:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special125
+	JNE  special113
 
-final123:
-	MOVQ    8(SP), DX
+final111:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around126
+	JNE     around114
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*8)
 	VMOVDQU Y1, 32(CX)(DX*8)
-	JMP     stored127
+	JMP     stored115
 
-around126:
-	VMOVNTDQ Y0, (CX)(DX*8)
-	VMOVNTDQ Y1, 32(CX)(DX*8)
+around114:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored127:
-stored124:
+stored115:
+stored112:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result106
-	JMP  over108
+	JLT  result94
+	JMP  over96
 
-many109:
+many97:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany107
-	JMP   few110
+	JEQ   tooMany95
+	JMP   few98
 
-special125:
+special113:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow128
+	JEQ     narrow116
 	MOVQ    8(SP), DX
 	VMOVUPD Y0, (CX)(DX*8)
 	MOVQ    8(SP), DX
 	VMOVUPD Y1, 32(CX)(DX*8)
-	JMP     stored124
+	JMP     stored112
 
-narrow128:
+narrow116:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip129
+	JEQ          skip117
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty130
+	JEQ          empty118
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   DI, X2, X2
@@ -29121,10 +28953,10 @@ narrow128:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty130:
-skip129:
+empty118:
+skip117:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip131
+	JEQ          skip119
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -29145,63 +28977,63 @@ skip129:
 	VMOVUPD      32(CX)(DX*8), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip131:
-	JMP final123
+skip119:
+	JMP final111
 
-empty112:
+empty100:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed122
-	MOVQ    8(SP), DX
+	JNE     summed110
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around132
+	JNE     around120
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*8)
 	VMOVDQU Y0, 32(CX)(DX*8)
-	JMP     stored133
+	JMP     stored121
 
-around132:
-	VMOVNTDQ Y0, (CX)(DX*8)
-	VMOVNTDQ Y0, 32(CX)(DX*8)
+around120:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored133:
-	JMP stored124
+stored121:
+	JMP stored112
 
-tooMany107:
+tooMany95:
 	MOVQ SI, results+24(FP)
 
-over108:
+over96:
 	JMP done1
 
-narrower105:
+narrower93:
 	XORQ CX, CX
 	CMPQ (SP), $0x00000004
-	JLT  few136
+	JLT  few124
 
-tile134:
+tile122:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*8), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over140
+	JGE  over128
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result138:
+result126:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many141
+	JGT  many129
 
-few142:
+few130:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty144
+	JGE     empty132
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none145
+	JEQ     none133
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -29212,9 +29044,9 @@ few142:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows147
+	JGE     rows135
 
-row146:
+row134:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -29226,13 +29058,13 @@ row146:
 	PREFETCHT0   31(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row146
+	JLT          row134
 
-rows147:
+rows135:
 	CMPQ R10, BX
-	JGE  rows149
+	JGE  rows137
 
-row148:
+row136:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29241,7 +29073,7 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows149
+	JGE          rows137
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29250,7 +29082,7 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows149
+	JGE          rows137
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29259,7 +29091,7 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows149
+	JGE          rows137
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29268,7 +29100,7 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows149
+	JGE          rows137
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29277,7 +29109,7 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows149
+	JGE          rows137
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29286,7 +29118,7 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows149
+	JGE          rows137
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29295,7 +29127,7 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows149
+	JGE          rows137
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Y1
@@ -29304,21 +29136,21 @@ row148:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row148
+	JLT          row136
 
-rows149:
-	JMP summed143
+rows137:
+	JMP summed131
 
-none145:
+none133:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows151
+	JGE     rows139
 
-row150:
+row138:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -29327,115 +29159,115 @@ row150:
 	PREFETCHT0 31(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row150
+	JLT        row138
 
-rows151:
+rows139:
 	CMPQ R9, BX
-	JGE  rows153
+	JGE  rows141
 
-row152:
+row140:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows153
+	JGE    rows141
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows153
+	JGE    rows141
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows153
+	JGE    rows141
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows153
+	JGE    rows141
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows153
+	JGE    rows141
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows153
+	JGE    rows141
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows153
+	JGE    rows141
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPD (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row152
+	JLT    row140
 
-rows153:
-summed143:
-summed154:
+rows141:
+summed131:
+summed142:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special157
+	JNE  special145
 
-final155:
-	MOVQ    8(SP), DX
+final143:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around158
+	JNE     around146
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*8)
-	JMP     stored159
+	JMP     stored147
 
-around158:
-	VMOVNTDQ Y0, (CX)(DX*8)
+around146:
+	VMOVNTDQ Y0, (CX)
 
-stored159:
-stored156:
+stored147:
+stored144:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result138
-	JMP  over140
+	JLT  result126
+	JMP  over128
 
-many141:
+many129:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany139
-	JMP   few142
+	JEQ   tooMany127
+	JMP   few130
 
-special157:
+special145:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow160
+	JEQ     narrow148
 	MOVQ    8(SP), DX
 	VMOVUPD Y0, (CX)(DX*8)
-	JMP     stored156
+	JMP     stored144
 
-narrow160:
+narrow148:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip149
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty162
+	JEQ          empty150
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R9, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty162:
-skip161:
+empty150:
+skip149:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip163
+	JEQ          skip151
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x03, DX
@@ -29448,35 +29280,35 @@ skip161:
 	VMOVUPD      (CX)(DX*8), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip163:
-	JMP final155
+skip151:
+	JMP final143
 
-empty144:
+empty132:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed154
-	MOVQ    8(SP), DX
+	JNE     summed142
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around164
+	JNE     around152
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*8)
-	JMP     stored165
+	JMP     stored153
 
-around164:
-	VMOVNTDQ Y0, (CX)(DX*8)
+around152:
+	VMOVNTDQ Y0, (CX)
 
-stored165:
-	JMP stored156
+stored153:
+	JMP stored144
 
-tooMany139:
+tooMany127:
 	MOVQ SI, results+24(FP)
 
-over140:
+over128:
 	MOVQ (SP), CX
 	SUBQ $0x00000004, CX
 	CMPQ CX, 8(SP)
-	JNE  tile134
-	JMP  done137
+	JNE  tile122
+	JMP  done125
 
-few136:
+few124:
 	MOVQ         CX, 8(SP)
 	LEAQ         (DI)(CX*8), R8
 	VMOVQ        (SP), X0
@@ -29485,26 +29317,26 @@ few136:
 	MOVQ         to+56(FP), CX
 	MOVQ         start+16(FP), SI
 	CMPQ         SI, results+24(FP)
-	JGE          over168
+	JGE          over156
 	MOVQ         (SI), DX
 	SHLQ         $0x03, DX
 	ADDQ         positions+32(FP), DX
 
-result166:
+result154:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many169
+	JGT  many157
 
-few170:
+few158:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty172
+	JGE     empty160
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none173
+	JEQ     none161
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x00, DI
@@ -29515,9 +29347,9 @@ few170:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows175
+	JGE     rows163
 
-row174:
+row162:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -29530,13 +29362,13 @@ row174:
 	PREFETCHT0   31(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row174
+	JLT          row162
 
-rows175:
+rows163:
 	CMPQ R9, BX
-	JGE  rows177
+	JGE  rows165
 
-row176:
+row164:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29546,7 +29378,7 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows177
+	JGE          rows165
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29556,7 +29388,7 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows177
+	JGE          rows165
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29566,7 +29398,7 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows177
+	JGE          rows165
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29576,7 +29408,7 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows177
+	JGE          rows165
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29586,7 +29418,7 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows177
+	JGE          rows165
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29596,7 +29428,7 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows177
+	JGE          rows165
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29606,7 +29438,7 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows177
+	JGE          rows165
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSD (DI), Y2
@@ -29616,21 +29448,21 @@ row176:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row176
+	JLT          row164
 
-rows177:
-	JMP summed171
+rows165:
+	JMP summed159
 
-none173:
+none161:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows179
+	JGE     rows167
 
-row178:
+row166:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -29640,116 +29472,116 @@ row178:
 	PREFETCHT0 31(R8)(R10*1)
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row178
+	JLT        row166
 
-rows179:
+rows167:
 	CMPQ DI, BX
-	JGE  rows181
+	JGE  rows169
 
-row180:
+row168:
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows181
+	JGE        rows169
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows181
+	JGE        rows169
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows181
+	JGE        rows169
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows181
+	JGE        rows169
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows181
+	JGE        rows169
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows181
+	JGE        rows169
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows181
+	JGE        rows169
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPD (R8)(R9*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JLT        row180
+	JLT        row168
 
-rows181:
-summed171:
-summed182:
+rows169:
+summed159:
+summed170:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special185
+	JNE  special173
 
-final183:
+final171:
 	MOVQ       8(SP), DX
 	VMASKMOVPD Y0, Y1, (CX)(DX*8)
 
-stored184:
+stored172:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result166
-	JMP  over168
+	JLT  result154
+	JMP  over156
 
-many169:
+many157:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany167
-	JMP   few170
+	JEQ   tooMany155
+	JMP   few158
 
-special185:
+special173:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow186
+	JEQ        narrow174
 	MOVQ       8(SP), DX
 	VMASKMOVPD Y0, Y1, (CX)(DX*8)
-	JMP        stored184
+	JMP        stored172
 
-narrow186:
+narrow174:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip187
+	JEQ          skip175
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty188
+	JEQ          empty176
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   DI, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 
-empty188:
-skip187:
+empty176:
+skip175:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip189
+	JEQ          skip177
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x03, DX
@@ -29762,17 +29594,17 @@ skip187:
 	VMASKMOVPD   (CX)(DX*8), Y1, Y2
 	VADDPD       Y0, Y2, Y0
 
-skip189:
-	JMP final183
+skip177:
+	JMP final171
 
-empty172:
-	JMP summed182
+empty160:
+	JMP summed170
 
-tooMany167:
+tooMany155:
 	MOVQ SI, results+24(FP)
 
-over168:
-done137:
+over156:
+done125:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -29801,18 +29633,18 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none190
+	JEQ   none178
 	SUBQ  positions+32(FP), CX
 
-none190:
+none178:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile192:
+tile180:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000018
-	JLE     narrower193
+	JLE     narrower181
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -29821,21 +29653,21 @@ tile192:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over196
+	JGE     over184
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result194:
+result182:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many197
+	JGT  many185
 
-few198:
+few186:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29845,7 +29677,7 @@ few198:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty199
+	JGE     empty187
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29857,9 +29689,9 @@ few198:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows201
+	JGE     rows189
 
-row200:
+row188:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29914,13 +29746,13 @@ row200:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row200
+	JLT          row188
 
-rows201:
+rows189:
 	CMPQ R13, SI
-	JGE  rows203
+	JGE  rows191
 
-row202:
+row190:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -29969,61 +29801,54 @@ row202:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row202
+	JLT          row190
 
-rows203:
-summed204:
+rows191:
+summed192:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special207
+	JNE  special195
 
-final205:
+final193:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around208
+	JNE     around196
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
 	VMOVDQU Y4, 128(DX)
 	VMOVDQU Y5, 160(DX)
-	JMP     stored209
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*8)
+	VMOVDQU Y7, 224(DX)(BX*8)
+	JMP     stored197
 
-around208:
+around196:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
-stored209:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around210
-	VMOVDQU Y6, 192(DX)(BX*8)
-	VMOVDQU Y7, 224(DX)(BX*8)
-	JMP     stored211
-
-around210:
-	VMOVNTDQ Y6, 192(DX)(BX*8)
-	VMOVNTDQ Y7, 224(DX)(BX*8)
-
-stored211:
-stored206:
+stored197:
+stored194:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result194
-	JMP  over196
+	JLT  result182
+	JMP  over184
 
-many197:
+many185:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany195
-	JMP   few198
+	JEQ   tooMany183
+	JMP   few186
 
-special207:
+special195:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow212
+	JEQ     narrow198
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -30034,14 +29859,14 @@ special207:
 	VMOVUPD Y6, 192(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y7, 224(DX)(BX*8)
-	JMP     stored206
+	JMP     stored194
 
-narrow212:
+narrow198:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip213
+	JEQ          skip199
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty214
+	JEQ          empty200
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R10, X8, X8
@@ -30055,10 +29880,10 @@ narrow212:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty214:
-skip213:
+empty200:
+skip199:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip215
+	JEQ     skip201
 	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(DX), Y8
@@ -30078,59 +29903,52 @@ skip213:
 	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip215:
-	JMP final205
+skip201:
+	JMP final193
 
-empty199:
+empty187:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed204
+	JNE     summed192
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around216
+	JNE     around202
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
 	VMOVDQU Y0, 128(DX)
 	VMOVDQU Y0, 160(DX)
-	JMP     stored217
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*8)
+	VMOVDQU Y0, 224(DX)(BX*8)
+	JMP     stored203
 
-around216:
+around202:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
-stored217:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around218
-	VMOVDQU Y0, 192(DX)(BX*8)
-	VMOVDQU Y0, 224(DX)(BX*8)
-	JMP     stored219
+stored203:
+	JMP stored194
 
-around218:
-	VMOVNTDQ Y0, 192(DX)(BX*8)
-	VMOVNTDQ Y0, 224(DX)(BX*8)
-
-stored219:
-	JMP stored206
-
-tooMany195:
+tooMany183:
 	MOVQ DI, results+24(FP)
 
-over196:
+over184:
 	SUBQ $0x00000020, (SP)
-	JLE  done191
+	JLE  done179
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+72(FP)
-	JMP  tile192
+	JMP  tile180
 
-narrower193:
+narrower181:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower221
+	JLE     narrower205
 	XORQ    BX, BX
 	SUBQ    $0x00000018, DX
 	CMOVQLT DX, BX
@@ -30139,21 +29957,21 @@ narrower193:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over224
+	JGE     over208
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result222:
+result206:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many225
+	JGT  many209
 
-few226:
+few210:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -30161,7 +29979,7 @@ few226:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty227
+	JGE     empty211
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30173,9 +29991,9 @@ few226:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows229
+	JGE     rows213
 
-row228:
+row212:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30219,13 +30037,13 @@ row228:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row228
+	JLT          row212
 
-rows229:
+rows213:
 	CMPQ R13, SI
-	JGE  rows231
+	JGE  rows215
 
-row230:
+row214:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30264,57 +30082,50 @@ row230:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row230
+	JLT          row214
 
-rows231:
-summed232:
+rows215:
+summed216:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special235
+	JNE  special219
 
-final233:
+final217:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around236
+	JNE     around220
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored237
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*8)
+	VMOVDQU Y5, 160(DX)(BX*8)
+	JMP     stored221
 
-around236:
+around220:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
-stored237:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around238
-	VMOVDQU Y4, 128(DX)(BX*8)
-	VMOVDQU Y5, 160(DX)(BX*8)
-	JMP     stored239
-
-around238:
-	VMOVNTDQ Y4, 128(DX)(BX*8)
-	VMOVNTDQ Y5, 160(DX)(BX*8)
-
-stored239:
-stored234:
+stored221:
+stored218:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result222
-	JMP  over224
+	JLT  result206
+	JMP  over208
 
-many225:
+many209:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany223
-	JMP   few226
+	JEQ   tooMany207
+	JMP   few210
 
-special235:
+special219:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow240
+	JEQ     narrow222
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -30323,14 +30134,14 @@ special235:
 	VMOVUPD Y4, 128(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y5, 160(DX)(BX*8)
-	JMP     stored234
+	JMP     stored218
 
-narrow240:
+narrow222:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip241
+	JEQ          skip223
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty242
+	JEQ          empty224
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R10, X6, X6
@@ -30342,10 +30153,10 @@ narrow240:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty242:
-skip241:
+empty224:
+skip223:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip243
+	JEQ     skip225
 	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(DX), Y6
@@ -30361,51 +30172,44 @@ skip241:
 	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip243:
-	JMP final233
+skip225:
+	JMP final217
 
-empty227:
+empty211:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed232
+	JNE     summed216
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around244
+	JNE     around226
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored245
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*8)
+	VMOVDQU Y0, 160(DX)(BX*8)
+	JMP     stored227
 
-around244:
+around226:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
-stored245:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around246
-	VMOVDQU Y0, 128(DX)(BX*8)
-	VMOVDQU Y0, 160(DX)(BX*8)
-	JMP     stored247
+stored227:
+	JMP stored218
 
-around246:
-	VMOVNTDQ Y0, 128(DX)(BX*8)
-	VMOVNTDQ Y0, 160(DX)(BX*8)
-
-stored247:
-	JMP stored234
-
-tooMany223:
+tooMany207:
 	MOVQ DI, results+24(FP)
 
-over224:
-	JMP done191
+over208:
+	JMP done179
 
-narrower221:
+narrower205:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower249
+	JLE     narrower229
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -30414,27 +30218,27 @@ narrower221:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over252
+	JGE     over232
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result250:
+result230:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many253
+	JGT  many233
 
-few254:
+few234:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty255
+	JGE     empty235
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30446,9 +30250,9 @@ few254:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows257
+	JGE     rows237
 
-row256:
+row236:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30481,13 +30285,13 @@ row256:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row256
+	JLT          row236
 
-rows257:
+rows237:
 	CMPQ R13, SI
-	JGE  rows259
+	JGE  rows239
 
-row258:
+row238:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30516,67 +30320,60 @@ row258:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row258
+	JLT          row238
 
-rows259:
-summed260:
+rows239:
+summed240:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special263
+	JNE  special243
 
-final261:
+final241:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around264
+	JNE     around244
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored265
-
-around264:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored265:
 	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around266
 	VMOVDQU Y2, 64(DX)(BX*8)
 	VMOVDQU Y3, 96(DX)(BX*8)
-	JMP     stored267
+	JMP     stored245
 
-around266:
-	VMOVNTDQ Y2, 64(DX)(BX*8)
-	VMOVNTDQ Y3, 96(DX)(BX*8)
+around244:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
-stored267:
-stored262:
+stored245:
+stored242:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result250
-	JMP  over252
+	JLT  result230
+	JMP  over232
 
-many253:
+many233:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany251
-	JMP   few254
+	JEQ   tooMany231
+	JMP   few234
 
-special263:
+special243:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow246
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPD Y2, 64(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y3, 96(DX)(BX*8)
-	JMP     stored262
+	JMP     stored242
 
-narrow268:
+narrow246:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip247
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty270
+	JEQ          empty248
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -30586,10 +30383,10 @@ narrow268:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty270:
-skip269:
+empty248:
+skip247:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip271
+	JEQ     skip249
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -30601,47 +30398,40 @@ skip269:
 	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip271:
-	JMP final261
+skip249:
+	JMP final241
 
-empty255:
+empty235:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed260
+	JNE     summed240
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around272
+	JNE     around250
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored273
-
-around272:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored273:
 	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around274
 	VMOVDQU Y0, 64(DX)(BX*8)
 	VMOVDQU Y0, 96(DX)(BX*8)
-	JMP     stored275
+	JMP     stored251
 
-around274:
-	VMOVNTDQ Y0, 64(DX)(BX*8)
-	VMOVNTDQ Y0, 96(DX)(BX*8)
+around250:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored275:
-	JMP stored262
+stored251:
+	JMP stored242
 
-tooMany251:
+tooMany231:
 	MOVQ DI, results+24(FP)
 
-over252:
-	JMP done191
+over232:
+	JMP done179
 
-narrower249:
+narrower229:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000008
-	JLT     narrower277
+	JLT     narrower253
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -30650,25 +30440,25 @@ narrower249:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over280
+	JGE     over256
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result278:
+result254:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many281
+	JGT  many257
 
-few282:
+few258:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty283
+	JGE     empty259
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -30680,9 +30470,9 @@ few282:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows285
+	JGE     rows261
 
-row284:
+row260:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -30704,13 +30494,13 @@ row284:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row284
+	JLT          row260
 
-rows285:
+rows261:
 	CMPQ R12, SI
-	JGE  rows287
+	JGE  rows263
 
-row286:
+row262:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30729,7 +30519,7 @@ row286:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows287
+	JGE          rows263
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30748,7 +30538,7 @@ row286:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows287
+	JGE          rows263
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30767,7 +30557,7 @@ row286:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows287
+	JGE          rows263
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30786,54 +30576,54 @@ row286:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row286
+	JLT          row262
 
-rows287:
-summed288:
+rows263:
+summed264:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special291
+	JNE  special267
 
-final289:
-	MOVQ    8(SP), BX
+final265:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around292
+	JNE     around268
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*8)
 	VMOVDQU Y1, 32(DX)(BX*8)
-	JMP     stored293
+	JMP     stored269
 
-around292:
-	VMOVNTDQ Y0, (DX)(BX*8)
-	VMOVNTDQ Y1, 32(DX)(BX*8)
+around268:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
 
-stored293:
-stored290:
+stored269:
+stored266:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result278
-	JMP  over280
+	JLT  result254
+	JMP  over256
 
-many281:
+many257:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany279
-	JMP   few282
+	JEQ   tooMany255
+	JMP   few258
 
-special291:
+special267:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow294
+	JEQ     narrow270
 	MOVQ    8(SP), BX
 	VMOVUPD Y0, (DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y1, 32(DX)(BX*8)
-	JMP     stored290
+	JMP     stored266
 
-narrow294:
+narrow270:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip295
+	JEQ          skip271
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty296
+	JEQ          empty272
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
@@ -30841,10 +30631,10 @@ narrow294:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty296:
-skip295:
+empty272:
+skip271:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip297
+	JEQ          skip273
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -30865,59 +30655,59 @@ skip295:
 	VMOVUPD      32(DX)(BX*8), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip297:
-	JMP final289
+skip273:
+	JMP final265
 
-empty283:
+empty259:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed288
-	MOVQ    8(SP), BX
+	JNE     summed264
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around298
+	JNE     around274
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*8)
 	VMOVDQU Y0, 32(DX)(BX*8)
-	JMP     stored299
+	JMP     stored275
 
-around298:
-	VMOVNTDQ Y0, (DX)(BX*8)
-	VMOVNTDQ Y0, 32(DX)(BX*8)
+around274:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored299:
-	JMP stored290
+stored275:
+	JMP stored266
 
-tooMany279:
+tooMany255:
 	MOVQ DI, results+24(FP)
 
-over280:
-	JMP done191
+over256:
+	JMP done179
 
-narrower277:
+narrower253:
 	XORQ DX, DX
 
-tile300:
+tile276:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*8), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over306
+	JGE  over282
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result304:
+result280:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many307
+	JGT  many283
 
-few308:
+few284:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty309
+	JGE     empty285
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30929,9 +30719,9 @@ few308:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows311
+	JGE     rows287
 
-row310:
+row286:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30948,13 +30738,13 @@ row310:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row310
+	JLT          row286
 
-rows311:
+rows287:
 	CMPQ R13, SI
-	JGE  rows313
+	JGE  rows289
 
-row312:
+row288:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30968,7 +30758,7 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows313
+	JGE          rows289
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30982,7 +30772,7 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows313
+	JGE          rows289
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30996,7 +30786,7 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows313
+	JGE          rows289
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31010,7 +30800,7 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows313
+	JGE          rows289
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31024,7 +30814,7 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows313
+	JGE          rows289
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31038,7 +30828,7 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows313
+	JGE          rows289
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31052,7 +30842,7 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows313
+	JGE          rows289
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31066,60 +30856,60 @@ row312:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row312
+	JLT          row288
 
-rows313:
-summed314:
+rows289:
+summed290:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special317
+	JNE  special293
 
-final315:
-	MOVQ    8(SP), BX
+final291:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around318
+	JNE     around294
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*8)
-	JMP     stored319
+	JMP     stored295
 
-around318:
-	VMOVNTDQ Y0, (DX)(BX*8)
+around294:
+	VMOVNTDQ Y0, (DX)
 
-stored319:
-stored316:
+stored295:
+stored292:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result304
-	JMP  over306
+	JLT  result280
+	JMP  over282
 
-many307:
+many283:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany305
-	JMP   few308
+	JEQ   tooMany281
+	JMP   few284
 
-special317:
+special293:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow320
+	JEQ     narrow296
 	MOVQ    8(SP), BX
 	VMOVUPD Y0, (DX)(BX*8)
-	JMP     stored316
+	JMP     stored292
 
-narrow320:
+narrow296:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip321
+	JEQ          skip297
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty322
+	JEQ          empty298
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty322:
-skip321:
+empty298:
+skip297:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip323
+	JEQ          skip299
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -31132,34 +30922,34 @@ skip321:
 	VMOVUPD      (DX)(BX*8), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip323:
-	JMP final315
+skip299:
+	JMP final291
 
-empty309:
+empty285:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed314
-	MOVQ    8(SP), BX
+	JNE     summed290
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around324
+	JNE     around300
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*8)
-	JMP     stored325
+	JMP     stored301
 
-around324:
-	VMOVNTDQ Y0, (DX)(BX*8)
+around300:
+	VMOVNTDQ Y0, (DX)
 
-stored325:
-	JMP stored316
+stored301:
+	JMP stored292
 
-tooMany305:
+tooMany281:
 	MOVQ DI, results+24(FP)
 
-over306:
+over282:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile300
+	JNE  tile276
 
-done191:
+done179:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -31181,18 +30971,18 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none326
+	JEQ   none302
 	SUBQ  positions+32(FP), CX
 
-none326:
+none302:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile328:
+tile304:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower329
+	JLE     narrower305
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -31201,19 +30991,19 @@ tile328:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over332
+	JGE     over308
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result330:
+result306:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty333
+	JGE     empty309
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -31230,9 +31020,9 @@ result330:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows336
+	JGE     rows312
 
-row335:
+row311:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -31266,13 +31056,13 @@ row335:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row335
+	JLT        row311
 
-rows336:
+rows312:
 	CMPQ R10, SI
-	JGE  rows338
+	JGE  rows314
 
-row337:
+row313:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R8)(R11*1), Y10
@@ -31302,9 +31092,9 @@ row337:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row337
+	JLT       row313
 
-rows338:
+rows314:
 	VMOVUPD    Y0, (DX)
 	VMOVUPD    Y1, 32(DX)
 	MOVQ       8(SP), R10
@@ -31312,7 +31102,7 @@ rows338:
 	VMOVUPD    Y3, 96(DX)(R10*8)
 	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none339
+	JEQ        none315
 	MOVQ       columns+72(FP), R10
 	SUBQ       (SP), R10
 	SHLQ       $0x03, R10
@@ -31341,10 +31131,10 @@ rows338:
 	VPGATHERQQ Y1, (BX)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R10)(R11*8)
 
-none339:
-	JMP stored334
+none315:
+	JMP stored310
 
-empty333:
+empty309:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -31356,7 +31146,7 @@ empty333:
 	VMOVUPD Y2, 64(DX)(BX*8)
 	VMOVUPD Y3, 96(DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none340
+	JEQ     none316
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -31373,27 +31163,27 @@ empty333:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 96(BX)(R10*8)
 
-none340:
-stored334:
+none316:
+stored310:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result330
-	JMP  over332
+	JLT  result306
+	JMP  over308
 	MOVQ DI, results+24(FP)
 
-over332:
+over308:
 	SUBQ $0x00000010, (SP)
-	JLE  done327
+	JLE  done303
 	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
-	JMP  tile328
+	JMP  tile304
 
-narrower329:
+narrower305:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower342
+	JLT     narrower318
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -31402,19 +31192,19 @@ narrower329:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over345
+	JGE     over321
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result343:
+result319:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty346
+	JGE     empty322
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -31427,9 +31217,9 @@ result343:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows349
+	JGE     rows325
 
-row348:
+row324:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -31450,13 +31240,13 @@ row348:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row348
+	JLT        row324
 
-rows349:
+rows325:
 	CMPQ R8, SI
-	JGE  rows351
+	JGE  rows327
 
-row350:
+row326:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -31474,7 +31264,7 @@ row350:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows351
+	JGE       rows327
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -31492,7 +31282,7 @@ row350:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows351
+	JGE       rows327
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -31510,7 +31300,7 @@ row350:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows351
+	JGE       rows327
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VMOVUPD   (R9)(R10*1), Y2
@@ -31528,15 +31318,15 @@ row350:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row350
+	JLT       row326
 
-rows351:
+rows327:
 	MOVQ       8(SP), R8
 	VMOVUPD    Y0, (DX)(R8*8)
 	VMOVUPD    Y1, 32(DX)(R8*8)
 	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none352
+	JEQ        none328
 	MOVQ       columns+72(FP), R8
 	SUBQ       (SP), R8
 	SHLQ       $0x03, R8
@@ -31557,10 +31347,10 @@ rows351:
 	VPGATHERQQ Y1, (BX)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R8)(R10*8)
 
-none352:
-	JMP stored347
+none328:
+	JMP stored323
 
-empty346:
+empty322:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
@@ -31568,7 +31358,7 @@ empty346:
 	VMOVUPD Y0, (DX)(BX*8)
 	VMOVUPD Y1, 32(DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none353
+	JEQ     none329
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -31583,41 +31373,41 @@ empty346:
 	MOVQ    8(SP), R8
 	VMOVUPD Y9, 32(BX)(R8*8)
 
-none353:
-stored347:
+none329:
+stored323:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result343
-	JMP  over345
+	JLT  result319
+	JMP  over321
 	MOVQ DI, results+24(FP)
 
-over345:
-	JMP done327
+over321:
+	JMP done303
 
-narrower342:
+narrower318:
 	XORQ DX, DX
 
-tile354:
+tile330:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*8), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over360
+	JGE  over336
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result358:
+result334:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty361
+	JGE     empty337
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -31628,9 +31418,9 @@ result358:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows364
+	JGE     rows340
 
-row363:
+row339:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -31645,13 +31435,13 @@ row363:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row363
+	JLT        row339
 
-rows364:
+rows340:
 	CMPQ R10, SI
-	JGE  rows366
+	JGE  rows342
 
-row365:
+row341:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31663,7 +31453,7 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows366
+	JGE       rows342
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31675,7 +31465,7 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows366
+	JGE       rows342
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31687,7 +31477,7 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows366
+	JGE       rows342
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31699,7 +31489,7 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows366
+	JGE       rows342
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31711,7 +31501,7 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows366
+	JGE       rows342
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31723,7 +31513,7 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows366
+	JGE       rows342
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31735,7 +31525,7 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows366
+	JGE       rows342
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R9)(R11*1), Y1
@@ -31747,14 +31537,14 @@ row365:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row365
+	JLT       row341
 
-rows366:
+rows342:
 	MOVQ       8(SP), R10
 	VMOVUPD    Y0, (DX)(R10*8)
 	LEAQ       (CX)(BX*1), BX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none367
+	JEQ        none343
 	MOVQ       columns+72(FP), R10
 	SUBQ       (SP), R10
 	SHLQ       $0x03, R10
@@ -31770,16 +31560,16 @@ rows366:
 	VPGATHERQQ Y1, (BX)(Y4*8), Y0
 	VMOVUPD    Y0, (R10)(R11*8)
 
-none367:
-	JMP stored362
+none343:
+	JMP stored338
 
-empty361:
+empty337:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	MOVQ    8(SP), BX
 	VMOVUPD Y0, (DX)(BX*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none368
+	JEQ     none344
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -31792,23 +31582,23 @@ empty361:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, (BX)(R10*8)
 
-none368:
-stored362:
+none344:
+stored338:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result358
-	JMP  over360
+	JLT  result334
+	JMP  over336
 	MOVQ DI, results+24(FP)
 
-over360:
+over336:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile354
+	JNE  tile330
 
-done327:
+done303:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -32119,7 +31909,6 @@ around29:
 	VMOVNTDQ Y0, 64(CX)
 
 stored30:
-	MOVQ      8(SP), DX
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -32136,11 +31925,12 @@ stored30:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 96(CX)(DX*2)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y0, 96(CX)(DX*2)
+	VMOVNTDQ Y0, 96(CX)
 
 stored32:
 stored23:
@@ -32349,24 +32139,17 @@ empty10:
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
 	JMP     stored42
 
 around41:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
 stored42:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around43
-	VMOVDQU Y0, 96(CX)(DX*2)
-	JMP     stored44
-
-around43:
-	VMOVNTDQ Y0, 96(CX)(DX*2)
-
-stored44:
 	JMP stored23
 
 tooMany5:
@@ -32378,16 +32161,16 @@ over6:
 	ADDQ  $0x00000080, DI
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip45
+	JEQ   skip43
 	ADDQ  $+128, to+56(FP)
 
-skip45:
+skip43:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower47
+	JLE     narrower45
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -32396,21 +32179,21 @@ narrower3:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over50
+	JGE     over48
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result48:
+result46:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many51
+	JGT  many49
 
-few52:
+few50:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -32418,11 +32201,11 @@ few52:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty54
+	JGE     empty52
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none55
+	JEQ     none53
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide56
+	JNE     wide54
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -32433,9 +32216,9 @@ few52:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows58
+	JGE     rows56
 
-row57:
+row55:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -32468,13 +32251,13 @@ row57:
 	PREFETCHT0   95(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row57
+	JLT          row55
 
-rows58:
+rows56:
 	CMPQ R10, BX
-	JGE  rows60
+	JGE  rows58
 
-row59:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y6
@@ -32503,21 +32286,21 @@ row59:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row59
+	JLT          row57
 
-rows60:
-	JMP summed53
+rows58:
+	JMP summed51
 
-none55:
+none53:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows62
+	JGE     rows60
 
-row61:
+row59:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -32541,13 +32324,13 @@ row61:
 	PREFETCHT0 95(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row61
+	JLT        row59
 
-rows62:
+rows60:
 	CMPQ R9, BX
-	JGE  rows64
+	JGE  rows62
 
-row63:
+row61:
 	MOVQ    (R9), R10
 	IMULQ   AX, R10
 	VMOVDQU (DI)(R10*1), Y7
@@ -32567,15 +32350,15 @@ row63:
 	VADDPS  Y7, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, BX
-	JLT     row63
+	JLT     row61
 
-rows64:
-summed53:
-summed65:
+rows62:
+summed51:
+summed63:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special68
+	JNE  special66
 
-final66:
+final64:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -32591,14 +32374,14 @@ final66:
 	VPSRLD    $0x10, Y6, Y0
 	VPBLENDW  $0xaa, Y7, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around67
 	VMOVDQU   Y0, (CX)
-	JMP       stored70
+	JMP       stored68
 
-around69:
+around67:
 	VMOVNTDQ Y0, (CX)
 
-stored70:
+stored68:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -32614,15 +32397,14 @@ stored70:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
+	JNE       around69
 	VMOVDQU   Y0, 32(CX)
-	JMP       stored72
+	JMP       stored70
 
-around71:
+around69:
 	VMOVNTDQ Y0, 32(CX)
 
-stored72:
-	MOVQ      8(SP), DX
+stored70:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -32638,28 +32420,29 @@ stored72:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around73
+	JNE       around71
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 64(CX)(DX*2)
-	JMP       stored74
+	JMP       stored72
 
-around73:
-	VMOVNTDQ Y0, 64(CX)(DX*2)
+around71:
+	VMOVNTDQ Y0, 64(CX)
 
-stored74:
-stored67:
+stored72:
+stored65:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result48
-	JMP  over50
+	JLT  result46
+	JMP  over48
 
-many51:
+many49:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany49
-	JMP   few52
+	JEQ   tooMany47
+	JMP   few50
 
-wide56:
+wide54:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -32670,9 +32453,9 @@ wide56:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows74
 
-row75:
+row73:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -32704,13 +32487,13 @@ row75:
 	PREFETCHT0   95(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row75
+	JLT          row73
 
-rows76:
+rows74:
 	CMPQ R10, BX
-	JGE  rows78
+	JGE  rows76
 
-row77:
+row75:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -32738,14 +32521,14 @@ row77:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row77
+	JLT          row75
 
-rows78:
-	JMP summed53
+rows76:
+	JMP summed51
 
-special68:
+special66:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow79
+	JEQ        narrow77
 	VUNPCKLPS  Y1, Y0, Y6
 	VUNPCKHPS  Y1, Y0, Y7
 	VPERM2F128 $0x20, Y7, Y6, Y6
@@ -32772,14 +32555,14 @@ special68:
 	VPERM2F128 $0x31, Y1, Y0, Y0
 	MOVQ       8(SP), DX
 	VMOVUPS    Y0, 160(CX)(DX*4)
-	JMP        stored67
+	JMP        stored65
 
-narrow79:
+narrow77:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip80
+	JEQ          skip78
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty81
+	JEQ          empty79
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -32791,10 +32574,10 @@ narrow79:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty81:
-skip80:
+empty79:
+skip78:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip82
+	JEQ     skip80
 	VMOVDQU (CX), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
@@ -32812,45 +32595,38 @@ skip80:
 	VADDPS  Y4, Y6, Y4
 	VADDPS  Y5, Y7, Y5
 
-skip82:
-	JMP final66
+skip80:
+	JMP final64
 
-empty54:
+empty52:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed65
+	JNE     summed63
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around83
+	JNE     around81
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored84
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored82
 
-around83:
+around81:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
 
-stored84:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around85
-	VMOVDQU Y0, 64(CX)(DX*2)
-	JMP     stored86
+stored82:
+	JMP stored65
 
-around85:
-	VMOVNTDQ Y0, 64(CX)(DX*2)
-
-stored86:
-	JMP stored67
-
-tooMany49:
+tooMany47:
 	MOVQ SI, results+24(FP)
 
-over50:
+over48:
 	JMP done1
 
-narrower47:
+narrower45:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower88
+	JLE     narrower84
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -32859,31 +32635,31 @@ narrower47:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over91
+	JGE     over87
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result89:
+result85:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many92
+	JGT  many88
 
-few93:
+few89:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty95
+	JGE     empty91
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none96
+	JEQ     none92
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide97
+	JNE     wide93
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -32894,9 +32670,9 @@ few93:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows99
+	JGE     rows95
 
-row98:
+row94:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -32921,13 +32697,13 @@ row98:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row98
+	JLT          row94
 
-rows99:
+rows95:
 	CMPQ R10, BX
-	JGE  rows101
+	JGE  rows97
 
-row100:
+row96:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y4
@@ -32949,21 +32725,21 @@ row100:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row100
+	JLT          row96
 
-rows101:
-	JMP summed94
+rows97:
+	JMP summed90
 
-none96:
+none92:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows103
+	JGE     rows99
 
-row102:
+row98:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -32981,13 +32757,13 @@ row102:
 	VADDPS     Y5, Y3, Y3
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row102
+	JLT        row98
 
-rows103:
+rows99:
 	CMPQ R9, BX
-	JGE  rows105
+	JGE  rows101
 
-row104:
+row100:
 	MOVQ    (R9), R10
 	IMULQ   AX, R10
 	VMOVDQU (DI)(R10*1), Y5
@@ -33002,15 +32778,15 @@ row104:
 	VADDPS  Y5, Y3, Y3
 	ADDQ    $0x08, R9
 	CMPQ    R9, BX
-	JLT     row104
+	JLT     row100
 
-rows105:
-summed94:
-summed106:
+rows101:
+summed90:
+summed102:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special109
+	JNE  special105
 
-final107:
+final103:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -33026,15 +32802,14 @@ final107:
 	VPSRLD    $0x10, Y4, Y0
 	VPBLENDW  $0xaa, Y5, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around106
 	VMOVDQU   Y0, (CX)
-	JMP       stored111
+	JMP       stored107
 
-around110:
+around106:
 	VMOVNTDQ Y0, (CX)
 
-stored111:
-	MOVQ      8(SP), DX
+stored107:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -33050,28 +32825,29 @@ stored111:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around108
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 32(CX)(DX*2)
-	JMP       stored113
+	JMP       stored109
 
-around112:
-	VMOVNTDQ Y0, 32(CX)(DX*2)
+around108:
+	VMOVNTDQ Y0, 32(CX)
 
-stored113:
-stored108:
+stored109:
+stored104:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result89
-	JMP  over91
+	JLT  result85
+	JMP  over87
 
-many92:
+many88:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany90
-	JMP   few93
+	JEQ   tooMany86
+	JMP   few89
 
-wide97:
+wide93:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -33082,9 +32858,9 @@ wide97:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows115
+	JGE     rows111
 
-row114:
+row110:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -33108,13 +32884,13 @@ row114:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row114
+	JLT          row110
 
-rows115:
+rows111:
 	CMPQ R10, BX
-	JGE  rows117
+	JGE  rows113
 
-row116:
+row112:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -33135,14 +32911,14 @@ row116:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row116
+	JLT          row112
 
-rows117:
-	JMP summed94
+rows113:
+	JMP summed90
 
-special109:
+special105:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow118
+	JEQ        narrow114
 	VUNPCKLPS  Y1, Y0, Y4
 	VUNPCKHPS  Y1, Y0, Y5
 	VPERM2F128 $0x20, Y5, Y4, Y4
@@ -33161,14 +32937,14 @@ special109:
 	VPERM2F128 $0x31, Y1, Y0, Y0
 	MOVQ       8(SP), DX
 	VMOVUPS    Y0, 96(CX)(DX*4)
-	JMP        stored108
+	JMP        stored104
 
-narrow118:
+narrow114:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip119
+	JEQ          skip115
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty120
+	JEQ          empty116
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -33178,10 +32954,10 @@ narrow118:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty120:
-skip119:
+empty116:
+skip115:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip121
+	JEQ     skip117
 	VMOVDQU (CX), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
@@ -33194,43 +32970,36 @@ skip119:
 	VADDPS  Y2, Y4, Y2
 	VADDPS  Y3, Y5, Y3
 
-skip121:
-	JMP final107
+skip117:
+	JMP final103
 
-empty95:
+empty91:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed106
+	JNE     summed102
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around122
+	JNE     around118
 	VMOVDQU Y0, (CX)
-	JMP     stored123
-
-around122:
-	VMOVNTDQ Y0, (CX)
-
-stored123:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around124
 	VMOVDQU Y0, 32(CX)(DX*2)
-	JMP     stored125
+	JMP     stored119
 
-around124:
-	VMOVNTDQ Y0, 32(CX)(DX*2)
+around118:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored125:
-	JMP stored108
+stored119:
+	JMP stored104
 
-tooMany90:
+tooMany86:
 	MOVQ SI, results+24(FP)
 
-over91:
+over87:
 	JMP done1
 
-narrower88:
+narrower84:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower127
+	JLT     narrower121
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -33239,29 +33008,29 @@ narrower88:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over130
+	JGE     over124
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result128:
+result122:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many131
+	JGT  many125
 
-few132:
+few126:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty134
+	JGE     empty128
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none135
+	JEQ     none129
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide136
+	JNE     wide130
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x02, DI
@@ -33272,9 +33041,9 @@ few132:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows138
+	JGE     rows132
 
-row137:
+row131:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -33292,13 +33061,13 @@ row137:
 	PREFETCHT0   31(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row137
+	JLT          row131
 
-rows138:
+rows132:
 	CMPQ R9, BX
-	JGE  rows140
+	JGE  rows134
 
-row139:
+row133:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), Y2
@@ -33313,7 +33082,7 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows140
+	JGE          rows134
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), Y2
@@ -33328,7 +33097,7 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows140
+	JGE          rows134
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), Y2
@@ -33343,7 +33112,7 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows140
+	JGE          rows134
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), Y2
@@ -33358,21 +33127,21 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row139
+	JLT          row133
 
-rows140:
-	JMP summed133
+rows134:
+	JMP summed127
 
-none135:
+none129:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows142
+	JGE     rows136
 
-row141:
+row135:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -33385,13 +33154,13 @@ row141:
 	PREFETCHT0 31(R8)(R10*1)
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row141
+	JLT        row135
 
-rows142:
+rows136:
 	CMPQ DI, BX
-	JGE  rows144
+	JGE  rows138
 
-row143:
+row137:
 	MOVQ    (DI), R9
 	IMULQ   AX, R9
 	VMOVDQU (R8)(R9*1), Y3
@@ -33401,7 +33170,7 @@ row143:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, BX
-	JGE     rows144
+	JGE     rows138
 	MOVQ    (DI), R9
 	IMULQ   AX, R9
 	VMOVDQU (R8)(R9*1), Y3
@@ -33411,7 +33180,7 @@ row143:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, BX
-	JGE     rows144
+	JGE     rows138
 	MOVQ    (DI), R9
 	IMULQ   AX, R9
 	VMOVDQU (R8)(R9*1), Y3
@@ -33421,7 +33190,7 @@ row143:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, BX
-	JGE     rows144
+	JGE     rows138
 	MOVQ    (DI), R9
 	IMULQ   AX, R9
 	VMOVDQU (R8)(R9*1), Y3
@@ -33431,16 +33200,15 @@ row143:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, BX
-	JLT     row143
+	JLT     row137
 
-rows144:
-summed133:
-summed145:
+rows138:
+summed127:
+summed139:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special148
+	JNE  special142
 
-final146:
-	MOVQ      8(SP), DX
+final140:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -33456,28 +33224,29 @@ final146:
 	VPSRLD    $0x10, Y2, Y0
 	VPBLENDW  $0xaa, Y3, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
+	JNE       around143
+	MOVQ      8(SP), DX
 	VMOVDQU   Y0, (CX)(DX*2)
-	JMP       stored150
+	JMP       stored144
 
-around149:
-	VMOVNTDQ Y0, (CX)(DX*2)
+around143:
+	VMOVNTDQ Y0, (CX)
 
-stored150:
-stored147:
+stored144:
+stored141:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result128
-	JMP  over130
+	JLT  result122
+	JMP  over124
 
-many131:
+many125:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany129
-	JMP   few132
+	JEQ   tooMany123
+	JMP   few126
 
-wide136:
+wide130:
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -33488,9 +33257,9 @@ wide136:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows152
+	JGE     rows146
 
-row151:
+row145:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -33507,13 +33276,13 @@ row151:
 	PREFETCHT0   31(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row151
+	JLT          row145
 
-rows152:
+rows146:
 	CMPQ R9, BX
-	JGE  rows154
+	JGE  rows148
 
-row153:
+row147:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -33527,7 +33296,7 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows154
+	JGE          rows148
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -33541,7 +33310,7 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows154
+	JGE          rows148
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -33555,7 +33324,7 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows154
+	JGE          rows148
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -33569,14 +33338,14 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row153
+	JLT          row147
 
-rows154:
-	JMP summed133
+rows148:
+	JMP summed127
 
-special148:
+special142:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow155
+	JEQ        narrow149
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y3
 	VPERM2F128 $0x20, Y3, Y2, Y2
@@ -33587,14 +33356,14 @@ special148:
 	VPERM2F128 $0x31, Y0, Y2, Y2
 	MOVQ       8(SP), DX
 	VMOVUPS    Y2, 32(CX)(DX*4)
-	JMP        stored147
+	JMP        stored141
 
-narrow155:
+narrow149:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip156
+	JEQ          skip150
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty157
+	JEQ          empty151
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -33602,10 +33371,10 @@ narrow155:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty157:
-skip156:
+empty151:
+skip150:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip158
+	JEQ          skip152
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	INCQ         DX
@@ -33629,61 +33398,61 @@ skip156:
 	VADDPS       Y0, Y2, Y0
 	VADDPS       Y1, Y3, Y1
 
-skip158:
-	JMP final146
+skip152:
+	JMP final140
 
-empty134:
+empty128:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed145
-	MOVQ    8(SP), DX
+	JNE     summed139
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around159
+	JNE     around153
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored160
+	JMP     stored154
 
-around159:
-	VMOVNTDQ Y0, (CX)(DX*2)
+around153:
+	VMOVNTDQ Y0, (CX)
 
-stored160:
-	JMP stored147
+stored154:
+	JMP stored141
 
-tooMany129:
+tooMany123:
 	MOVQ SI, results+24(FP)
 
-over130:
+over124:
 	JMP done1
 
-narrower127:
+narrower121:
 	XORQ CX, CX
 
-tile161:
+tile155:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*2), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over167
+	JGE  over161
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result165:
+result159:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many168
+	JGT  many162
 
-few169:
+few163:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty171
+	JGE     empty165
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none172
+	JEQ     none166
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide173
+	JNE     wide167
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -33694,9 +33463,9 @@ few169:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows175
+	JGE     rows169
 
-row174:
+row168:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -33711,13 +33480,13 @@ row174:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row174
+	JLT          row168
 
-rows175:
+rows169:
 	CMPQ R10, BX
-	JGE  rows177
+	JGE  rows171
 
-row176:
+row170:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33729,7 +33498,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33741,7 +33510,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33753,7 +33522,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33765,7 +33534,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33777,7 +33546,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33789,7 +33558,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33801,7 +33570,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -33813,21 +33582,21 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row176
+	JLT          row170
 
-rows177:
-	JMP summed170
+rows171:
+	JMP summed164
 
-none172:
+none166:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows179
+	JGE     rows173
 
-row178:
+row172:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -33838,13 +33607,13 @@ row178:
 	PREFETCHT0 15(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row178
+	JLT        row172
 
-rows179:
+rows173:
 	CMPQ R9, BX
-	JGE  rows181
+	JGE  rows175
 
-row180:
+row174:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33852,7 +33621,7 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33860,7 +33629,7 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33868,7 +33637,7 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33876,7 +33645,7 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33884,7 +33653,7 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33892,7 +33661,7 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33900,7 +33669,7 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R8)(R10*1), Y1
@@ -33908,16 +33677,15 @@ row180:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JLT       row180
+	JLT       row174
 
-rows181:
-summed170:
-summed182:
+rows175:
+summed164:
+summed176:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special185
+	JNE  special179
 
-final183:
-	MOVQ         8(SP), DX
+final177:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -33928,28 +33696,29 @@ final183:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around186
+	JNE          around180
+	MOVQ         8(SP), DX
 	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored187
+	JMP          stored181
 
-around186:
-	VMOVNTDQ X0, (CX)(DX*2)
+around180:
+	VMOVNTDQ X0, (CX)
 
-stored187:
-stored184:
+stored181:
+stored178:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result165
-	JMP  over167
+	JLT  result159
+	JMP  over161
 
-many168:
+many162:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany166
-	JMP   few169
+	JEQ   tooMany160
+	JMP   few163
 
-wide173:
+wide167:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -33960,9 +33729,9 @@ wide173:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows189
+	JGE     rows183
 
-row188:
+row182:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -33976,13 +33745,13 @@ row188:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row188
+	JLT          row182
 
-rows189:
+rows183:
 	CMPQ R10, BX
-	JGE  rows191
+	JGE  rows185
 
-row190:
+row184:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -33993,7 +33762,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -34004,7 +33773,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -34015,7 +33784,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -34026,7 +33795,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -34037,7 +33806,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -34048,7 +33817,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -34059,7 +33828,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -34070,34 +33839,34 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row190
+	JLT          row184
 
-rows191:
-	JMP summed170
+rows185:
+	JMP summed164
 
-special185:
+special179:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow186
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored184
+	JMP     stored178
 
-narrow192:
+narrow186:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip193
+	JEQ          skip187
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty194
+	JEQ          empty188
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty194:
-skip193:
+empty188:
+skip187:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip195
+	JEQ          skip189
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -34111,32 +33880,32 @@ skip193:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip195:
-	JMP final183
+skip189:
+	JMP final177
 
-empty171:
+empty165:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed182
-	MOVQ    8(SP), DX
+	JNE     summed176
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around196
+	JNE     around190
+	MOVQ    8(SP), DX
 	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored197
+	JMP     stored191
 
-around196:
-	VMOVNTDQ X0, (CX)(DX*2)
+around190:
+	VMOVNTDQ X0, (CX)
 
-stored197:
-	JMP stored184
+stored191:
+	JMP stored178
 
-tooMany166:
+tooMany160:
 	MOVQ SI, results+24(FP)
 
-over167:
+over161:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile161
+	JNE  tile155
 
 done1:
 	MOVQ results+24(FP), AX
@@ -34160,18 +33929,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none198
+	JEQ   none192
 	SUBQ  positions+32(FP), CX
 
-none198:
+none192:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile200:
+tile194:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower201
+	JLE     narrower195
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -34180,21 +33949,21 @@ tile200:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over204
+	JGE     over198
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result202:
+result196:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many205
+	JGT  many199
 
-few206:
+few200:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34204,7 +33973,7 @@ few206:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty207
+	JGE     empty201
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34216,9 +33985,9 @@ few206:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows209
+	JGE     rows203
 
-row208:
+row202:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34271,13 +34040,13 @@ row208:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row208
+	JLT          row202
 
-rows209:
+rows203:
 	CMPQ R13, SI
-	JGE  rows211
+	JGE  rows205
 
-row210:
+row204:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34326,14 +34095,14 @@ row210:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row210
+	JLT          row204
 
-rows211:
-summed212:
+rows205:
+summed206:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special215
+	JNE  special209
 
-final213:
+final207:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -34351,14 +34120,14 @@ final213:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around210
 	VMOVDQU   Y0, (DX)
-	JMP       stored217
+	JMP       stored211
 
-around216:
+around210:
 	VMOVNTDQ Y0, (DX)
 
-stored217:
+stored211:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34376,14 +34145,14 @@ stored217:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around212
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored219
+	JMP       stored213
 
-around218:
+around212:
 	VMOVNTDQ Y0, 32(DX)
 
-stored219:
+stored213:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34401,15 +34170,14 @@ stored219:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around220
+	JNE       around214
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored221
+	JMP       stored215
 
-around220:
+around214:
 	VMOVNTDQ Y0, 64(DX)
 
-stored221:
-	MOVQ      8(SP), BX
+stored215:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -34427,30 +34195,31 @@ stored221:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around222
+	JNE       around216
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored223
+	JMP       stored217
 
-around222:
-	VMOVNTDQ Y0, 96(DX)(BX*2)
+around216:
+	VMOVNTDQ Y0, 96(DX)
 
-stored223:
-stored214:
+stored217:
+stored208:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result202
-	JMP  over204
+	JLT  result196
+	JMP  over198
 
-many205:
+many199:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany203
-	JMP   few206
+	JEQ   tooMany197
+	JMP   few200
 
-special215:
+special209:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow224
+	JEQ     narrow218
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34461,14 +34230,14 @@ special215:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored214
+	JMP     stored208
 
-narrow224:
+narrow218:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip225
+	JEQ          skip219
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty226
+	JEQ          empty220
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -34482,10 +34251,10 @@ narrow224:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty226:
-skip225:
+empty220:
+skip219:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip227
+	JEQ       skip221
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -34513,56 +34282,49 @@ skip225:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip227:
-	JMP final213
+skip221:
+	JMP final207
 
-empty207:
+empty201:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed212
+	JNE     summed206
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around228
+	JNE     around222
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
-	JMP     stored229
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored223
 
-around228:
+around222:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored229:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around230
-	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored231
+stored223:
+	JMP stored208
 
-around230:
-	VMOVNTDQ Y0, 96(DX)(BX*2)
-
-stored231:
-	JMP stored214
-
-tooMany203:
+tooMany197:
 	MOVQ DI, results+24(FP)
 
-over204:
+over198:
 	SUBQ  $0x00000040, (SP)
-	JLE   done199
+	JLE   done193
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip232
+	JEQ   skip224
 	ADDQ  $+128, to+72(FP)
 
-skip232:
-	JMP tile200
+skip224:
+	JMP tile194
 
-narrower201:
+narrower195:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower234
+	JLE     narrower226
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -34571,21 +34333,21 @@ narrower201:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over237
+	JGE     over229
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result235:
+result227:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many238
+	JGT  many230
 
-few239:
+few231:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34593,7 +34355,7 @@ few239:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty240
+	JGE     empty232
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34605,9 +34367,9 @@ few239:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows242
+	JGE     rows234
 
-row241:
+row233:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34650,13 +34412,13 @@ row241:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row241
+	JLT          row233
 
-rows242:
+rows234:
 	CMPQ R13, SI
-	JGE  rows244
+	JGE  rows236
 
-row243:
+row235:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34695,14 +34457,14 @@ row243:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row243
+	JLT          row235
 
-rows244:
-summed245:
+rows236:
+summed237:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special248
+	JNE  special240
 
-final246:
+final238:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -34720,14 +34482,14 @@ final246:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around241
 	VMOVDQU   Y0, (DX)
-	JMP       stored250
+	JMP       stored242
 
-around249:
+around241:
 	VMOVNTDQ Y0, (DX)
 
-stored250:
+stored242:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34745,15 +34507,14 @@ stored250:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around243
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored252
+	JMP       stored244
 
-around251:
+around243:
 	VMOVNTDQ Y0, 32(DX)
 
-stored252:
-	MOVQ      8(SP), BX
+stored244:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34771,30 +34532,31 @@ stored252:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around245
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored254
+	JMP       stored246
 
-around253:
-	VMOVNTDQ Y0, 64(DX)(BX*2)
+around245:
+	VMOVNTDQ Y0, 64(DX)
 
-stored254:
-stored247:
+stored246:
+stored239:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result235
-	JMP  over237
+	JLT  result227
+	JMP  over229
 
-many238:
+many230:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany236
-	JMP   few239
+	JEQ   tooMany228
+	JMP   few231
 
-special248:
+special240:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow255
+	JEQ     narrow247
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34803,14 +34565,14 @@ special248:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored247
+	JMP     stored239
 
-narrow255:
+narrow247:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip256
+	JEQ          skip248
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty257
+	JEQ          empty249
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -34822,10 +34584,10 @@ narrow255:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty257:
-skip256:
+empty249:
+skip248:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip258
+	JEQ       skip250
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -34847,45 +34609,38 @@ skip256:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip258:
-	JMP final246
+skip250:
+	JMP final238
 
-empty240:
+empty232:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed245
+	JNE     summed237
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around259
+	JNE     around251
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored260
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored252
 
-around259:
+around251:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
 
-stored260:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around261
-	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored262
+stored252:
+	JMP stored239
 
-around261:
-	VMOVNTDQ Y0, 64(DX)(BX*2)
-
-stored262:
-	JMP stored247
-
-tooMany236:
+tooMany228:
 	MOVQ DI, results+24(FP)
 
-over237:
-	JMP done199
+over229:
+	JMP done193
 
-narrower234:
+narrower226:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower264
+	JLE     narrower254
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -34894,27 +34649,27 @@ narrower234:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over267
+	JGE     over257
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result265:
+result255:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many268
+	JGT  many258
 
-few269:
+few259:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty270
+	JGE     empty260
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34926,9 +34681,9 @@ few269:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows272
+	JGE     rows262
 
-row271:
+row261:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34960,13 +34715,13 @@ row271:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row271
+	JLT          row261
 
-rows272:
+rows262:
 	CMPQ R13, SI
-	JGE  rows274
+	JGE  rows264
 
-row273:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34995,14 +34750,14 @@ row273:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row273
+	JLT          row263
 
-rows274:
-summed275:
+rows264:
+summed265:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special278
+	JNE  special268
 
-final276:
+final266:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -35020,15 +34775,14 @@ final276:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
+	JNE       around269
 	VMOVDQU   Y0, (DX)
-	JMP       stored280
+	JMP       stored270
 
-around279:
+around269:
 	VMOVNTDQ Y0, (DX)
 
-stored280:
-	MOVQ      8(SP), BX
+stored270:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -35046,44 +34800,45 @@ stored280:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
+	JNE       around271
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored282
+	JMP       stored272
 
-around281:
-	VMOVNTDQ Y0, 32(DX)(BX*2)
+around271:
+	VMOVNTDQ Y0, 32(DX)
 
-stored282:
-stored277:
+stored272:
+stored267:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result255
+	JMP  over257
 
-many268:
+many258:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany266
-	JMP   few269
+	JEQ   tooMany256
+	JMP   few259
 
-special278:
+special268:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow283
+	JEQ     narrow273
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored277
+	JMP     stored267
 
-narrow283:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip284
+	JEQ          skip274
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty285
+	JEQ          empty275
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -35093,10 +34848,10 @@ narrow283:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty285:
-skip284:
+empty275:
+skip274:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip286
+	JEQ       skip276
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -35112,43 +34867,36 @@ skip284:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip286:
-	JMP final276
+skip276:
+	JMP final266
 
-empty270:
+empty260:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed275
+	JNE     summed265
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around287
+	JNE     around277
 	VMOVDQU Y0, (DX)
-	JMP     stored288
-
-around287:
-	VMOVNTDQ Y0, (DX)
-
-stored288:
 	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around289
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored290
+	JMP     stored278
 
-around289:
-	VMOVNTDQ Y0, 32(DX)(BX*2)
+around277:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored290:
-	JMP stored277
+stored278:
+	JMP stored267
 
-tooMany266:
+tooMany256:
 	MOVQ DI, results+24(FP)
 
-over267:
-	JMP done199
+over257:
+	JMP done193
 
-narrower264:
+narrower254:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower292
+	JLT     narrower280
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -35157,25 +34905,25 @@ narrower264:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over295
+	JGE     over283
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result293:
+result281:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many296
+	JGT  many284
 
-few297:
+few285:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty298
+	JGE     empty286
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -35187,9 +34935,9 @@ few297:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows300
+	JGE     rows288
 
-row299:
+row287:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -35211,13 +34959,13 @@ row299:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row299
+	JLT          row287
 
-rows300:
+rows288:
 	CMPQ R12, SI
-	JGE  rows302
+	JGE  rows290
 
-row301:
+row289:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35236,7 +34984,7 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows302
+	JGE          rows290
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35255,7 +35003,7 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows302
+	JGE          rows290
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35274,7 +35022,7 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows302
+	JGE          rows290
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35293,15 +35041,14 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row301
+	JLT          row289
 
-rows302:
-summed303:
+rows290:
+summed291:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special306
+	JNE  special294
 
-final304:
-	MOVQ      8(SP), BX
+final292:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -35319,42 +35066,43 @@ final304:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around307
+	JNE       around295
+	MOVQ      8(SP), BX
 	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored308
+	JMP       stored296
 
-around307:
-	VMOVNTDQ Y0, (DX)(BX*2)
+around295:
+	VMOVNTDQ Y0, (DX)
 
-stored308:
-stored305:
+stored296:
+stored293:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result293
-	JMP  over295
+	JLT  result281
+	JMP  over283
 
-many296:
+many284:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany294
-	JMP   few297
+	JEQ   tooMany282
+	JMP   few285
 
-special306:
+special294:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow309
+	JEQ     narrow297
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored305
+	JMP     stored293
 
-narrow309:
+narrow297:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip310
+	JEQ          skip298
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty311
+	JEQ          empty299
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -35362,10 +35110,10 @@ narrow309:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty311:
-skip310:
+empty299:
+skip298:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip312
+	JEQ          skip300
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -35388,57 +35136,57 @@ skip310:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip312:
-	JMP final304
+skip300:
+	JMP final292
 
-empty298:
+empty286:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed303
-	MOVQ    8(SP), BX
+	JNE     summed291
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around313
+	JNE     around301
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored314
+	JMP     stored302
 
-around313:
-	VMOVNTDQ Y0, (DX)(BX*2)
+around301:
+	VMOVNTDQ Y0, (DX)
 
-stored314:
-	JMP stored305
+stored302:
+	JMP stored293
 
-tooMany294:
+tooMany282:
 	MOVQ DI, results+24(FP)
 
-over295:
-	JMP done199
+over283:
+	JMP done193
 
-narrower292:
+narrower280:
 	XORQ DX, DX
 
-tile315:
+tile303:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over321
+	JGE  over309
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result319:
+result307:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many322
+	JGT  many310
 
-few323:
+few311:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty324
+	JGE     empty312
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -35450,9 +35198,9 @@ few323:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows326
+	JGE     rows314
 
-row325:
+row313:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -35469,13 +35217,13 @@ row325:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row325
+	JLT          row313
 
-rows326:
+rows314:
 	CMPQ R13, SI
-	JGE  rows328
+	JGE  rows316
 
-row327:
+row315:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35489,7 +35237,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35503,7 +35251,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35517,7 +35265,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35531,7 +35279,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35545,7 +35293,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35559,7 +35307,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35573,7 +35321,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35587,15 +35335,14 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row327
+	JLT          row315
 
-rows328:
-summed329:
+rows316:
+summed317:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special332
+	JNE  special320
 
-final330:
-	MOVQ         8(SP), BX
+final318:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -35606,50 +35353,51 @@ final330:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around333
+	JNE          around321
+	MOVQ         8(SP), BX
 	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored334
+	JMP          stored322
 
-around333:
-	VMOVNTDQ X0, (DX)(BX*2)
+around321:
+	VMOVNTDQ X0, (DX)
 
-stored334:
-stored331:
+stored322:
+stored319:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result319
-	JMP  over321
+	JLT  result307
+	JMP  over309
 
-many322:
+many310:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany320
-	JMP   few323
+	JEQ   tooMany308
+	JMP   few311
 
-special332:
+special320:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow335
+	JEQ     narrow323
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored331
+	JMP     stored319
 
-narrow335:
+narrow323:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip336
+	JEQ          skip324
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty337
+	JEQ          empty325
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty337:
-skip336:
+empty325:
+skip324:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip338
+	JEQ          skip326
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -35663,34 +35411,34 @@ skip336:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip338:
-	JMP final330
+skip326:
+	JMP final318
 
-empty324:
+empty312:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed329
-	MOVQ    8(SP), BX
+	JNE     summed317
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around339
+	JNE     around327
+	MOVQ    8(SP), BX
 	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored340
+	JMP     stored328
 
-around339:
-	VMOVNTDQ X0, (DX)(BX*2)
+around327:
+	VMOVNTDQ X0, (DX)
 
-stored340:
-	JMP stored331
+stored328:
+	JMP stored319
 
-tooMany320:
+tooMany308:
 	MOVQ DI, results+24(FP)
 
-over321:
+over309:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile315
+	JNE  tile303
 
-done199:
+done193:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35712,18 +35460,18 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none341
+	JEQ   none329
 	SUBQ  positions+32(FP), CX
 
-none341:
+none329:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile343:
+tile331:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower344
+	JLE     narrower332
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -35732,19 +35480,19 @@ tile343:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over347
+	JGE     over335
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result345:
+result333:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty348
+	JGE     empty336
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35761,9 +35509,9 @@ result345:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows351
+	JGE     rows339
 
-row350:
+row338:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -35800,13 +35548,13 @@ row350:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row350
+	JLT        row338
 
-rows351:
+rows339:
 	CMPQ R10, SI
-	JGE  rows353
+	JGE  rows341
 
-row352:
+row340:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y10
@@ -35840,9 +35588,9 @@ row352:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row352
+	JLT       row340
 
-rows353:
+rows341:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -35856,7 +35604,7 @@ rows353:
 	VMOVUPS      Y0, 32(DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none354
+	JEQ          none342
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -35911,10 +35659,10 @@ rows353:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none354:
-	JMP stored349
+none342:
+	JMP stored337
 
-empty348:
+empty336:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -35932,7 +35680,7 @@ empty348:
 	MOVQ      8(SP), BX
 	VMOVUPS   Y0, 32(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none355
+	JEQ       none343
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -35955,27 +35703,27 @@ empty348:
 	MOVQ      8(SP), R10
 	VMOVUPD   Y9, 224(BX)(R10*8)
 
-none355:
-stored349:
+none343:
+stored337:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result345
-	JMP  over347
+	JLT  result333
+	JMP  over335
 	MOVQ DI, results+24(FP)
 
-over347:
+over335:
 	SUBQ $0x00000020, (SP)
-	JLE  done342
+	JLE  done330
 	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
-	JMP  tile343
+	JMP  tile331
 
-narrower344:
+narrower332:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower357
+	JLT     narrower345
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -35984,19 +35732,19 @@ narrower344:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over360
+	JGE     over348
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result358:
+result346:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty361
+	JGE     empty349
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -36009,9 +35757,9 @@ result358:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows364
+	JGE     rows352
 
-row363:
+row351:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -36034,13 +35782,13 @@ row363:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row363
+	JLT        row351
 
-rows364:
+rows352:
 	CMPQ R8, SI
-	JGE  rows366
+	JGE  rows354
 
-row365:
+row353:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -36060,7 +35808,7 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows366
+	JGE       rows354
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -36080,7 +35828,7 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows366
+	JGE       rows354
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -36100,7 +35848,7 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows366
+	JGE       rows354
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VPMOVZXWD (R9)(R10*1), Y2
@@ -36120,9 +35868,9 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row365
+	JLT       row353
 
-rows366:
+rows354:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -36131,7 +35879,7 @@ rows366:
 	VMOVUPS      Y0, (DX)(R8*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none367
+	JEQ          none355
 	MOVQ         columns+72(FP), R8
 	SUBQ         (SP), R8
 	SHLQ         $0x03, R8
@@ -36166,10 +35914,10 @@ rows366:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none367:
-	JMP stored362
+none355:
+	JMP stored350
 
-empty361:
+empty349:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -36180,7 +35928,7 @@ empty361:
 	MOVQ      8(SP), BX
 	VMOVUPS   Y0, (DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none368
+	JEQ       none356
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -36199,41 +35947,41 @@ empty361:
 	MOVQ      8(SP), R8
 	VMOVUPD   Y9, 96(BX)(R8*8)
 
-none368:
-stored362:
+none356:
+stored350:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result358
-	JMP  over360
+	JLT  result346
+	JMP  over348
 	MOVQ DI, results+24(FP)
 
-over360:
-	JMP done342
+over348:
+	JMP done330
 
-narrower357:
+narrower345:
 	XORQ DX, DX
 
-tile369:
+tile357:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over375
+	JGE  over363
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result373:
+result361:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty376
+	JGE     empty364
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -36244,9 +35992,9 @@ result373:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows379
+	JGE     rows367
 
-row378:
+row366:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -36262,13 +36010,13 @@ row378:
 	PREFETCHT0 15(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row378
+	JLT        row366
 
-rows379:
+rows367:
 	CMPQ R10, SI
-	JGE  rows381
+	JGE  rows369
 
-row380:
+row368:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36281,7 +36029,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36294,7 +36042,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36307,7 +36055,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36320,7 +36068,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36333,7 +36081,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36346,7 +36094,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36359,7 +36107,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -36372,9 +36120,9 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row380
+	JLT       row368
 
-rows381:
+rows369:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
@@ -36382,7 +36130,7 @@ rows381:
 	VMOVUPS      X0, (DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none382
+	JEQ          none370
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -36405,10 +36153,10 @@ rows381:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none382:
-	JMP stored377
+none370:
+	JMP stored365
 
-empty376:
+empty364:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
@@ -36417,7 +36165,7 @@ empty376:
 	MOVQ         8(SP), BX
 	VMOVUPS      X0, (DX)(BX*2)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none383
+	JEQ          none371
 	MOVQ         columns+72(FP), BX
 	SUBQ         (SP), BX
 	SHLQ         $0x03, BX
@@ -36432,23 +36180,23 @@ empty376:
 	MOVQ         8(SP), R10
 	VMOVUPD      Y9, 32(BX)(R10*8)
 
-none383:
-stored377:
+none371:
+stored365:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result373
-	JMP  over375
+	JLT  result361
+	JMP  over363
 	MOVQ DI, results+24(FP)
 
-over375:
+over363:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile369
+	JNE  tile357
 
-done342:
+done330:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -36499,7 +36247,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none384
+	JEQ       none372
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -36511,7 +36259,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none384:
+none372:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -36573,11 +36321,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole385
+	JGE    whole373
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole385:
+whole373:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -36589,11 +36337,11 @@ whole385:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole386
+	JGE        whole374
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole386:
+whole374:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36604,11 +36352,11 @@ whole386:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole387
+	JGE       whole375
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole387:
+whole375:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36619,11 +36367,11 @@ whole387:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole388
+	JGE       whole376
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole388:
+whole376:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36634,11 +36382,11 @@ whole388:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole389
+	JGE       whole377
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole389:
+whole377:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36650,11 +36398,11 @@ whole389:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole390
+	JGE        whole378
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole390:
+whole378:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36665,11 +36413,11 @@ whole390:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole391
+	JGE       whole379
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole391:
+whole379:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36680,11 +36428,11 @@ whole391:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole392
+	JGE       whole380
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole392:
+whole380:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -36972,18 +36720,18 @@ around29:
 	VMOVNTDQ X1, 80(CX)
 
 stored30:
-	MOVQ      8(SP), DX
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, 96(CX)(DX*2)
 	VMOVDQU   X1, 112(CX)(DX*2)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ X0, 96(CX)(DX*2)
-	VMOVNTDQ X1, 112(CX)(DX*2)
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
 
 stored32:
 stored23:
@@ -37157,24 +36905,17 @@ empty10:
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
 	JMP     stored42
 
 around41:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
 stored42:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around43
-	VMOVDQU Y0, 96(CX)(DX*2)
-	JMP     stored44
-
-around43:
-	VMOVNTDQ Y0, 96(CX)(DX*2)
-
-stored44:
 	JMP stored23
 
 tooMany5:
@@ -37186,16 +36927,16 @@ over6:
 	ADDQ  $0x00000080, DI
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip45
+	JEQ   skip43
 	ADDQ  $+128, to+56(FP)
 
-skip45:
+skip43:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower47
+	JLE     narrower45
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -37204,21 +36945,21 @@ narrower3:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over50
+	JGE     over48
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result48:
+result46:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many51
+	JGT  many49
 
-few52:
+few50:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -37226,11 +36967,11 @@ few52:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty54
+	JGE     empty52
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none55
+	JEQ     none53
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide56
+	JNE     wide54
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -37241,9 +36982,9 @@ few52:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows58
+	JGE     rows56
 
-row57:
+row55:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -37273,13 +37014,13 @@ row57:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row57
+	JLT          row55
 
-rows58:
+rows56:
 	CMPQ R10, BX
-	JGE  rows60
+	JGE  rows58
 
-row59:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X6
@@ -37305,21 +37046,21 @@ row59:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row59
+	JLT          row57
 
-rows60:
-	JMP summed53
+rows58:
+	JMP summed51
 
-none55:
+none53:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows62
+	JGE     rows60
 
-row61:
+row59:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -37340,13 +37081,13 @@ row61:
 	VADDPS     Y6, Y5, Y5
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row61
+	JLT        row59
 
-rows62:
+rows60:
 	CMPQ R9, BX
-	JGE  rows64
+	JGE  rows62
 
-row63:
+row61:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (DI)(R10*1), Y6
@@ -37363,69 +37104,69 @@ row63:
 	VADDPS    Y6, Y5, Y5
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JLT       row63
+	JLT       row61
 
-rows64:
-summed53:
-summed65:
+rows62:
+summed51:
+summed63:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special68
+	JNE  special66
 
-final66:
+final64:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around67
 	VMOVDQU   X0, (CX)
 	VMOVDQU   X1, 16(CX)
-	JMP       stored70
+	JMP       stored68
 
-around69:
+around67:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored70:
+stored68:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
+	JNE       around69
 	VMOVDQU   X0, 32(CX)
 	VMOVDQU   X1, 48(CX)
-	JMP       stored72
+	JMP       stored70
 
-around71:
+around69:
 	VMOVNTDQ X0, 32(CX)
 	VMOVNTDQ X1, 48(CX)
 
-stored72:
-	MOVQ      8(SP), DX
+stored70:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around73
+	JNE       around71
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, 64(CX)(DX*2)
 	VMOVDQU   X1, 80(CX)(DX*2)
-	JMP       stored74
+	JMP       stored72
 
-around73:
-	VMOVNTDQ X0, 64(CX)(DX*2)
-	VMOVNTDQ X1, 80(CX)(DX*2)
+around71:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
 
-stored74:
-stored67:
+stored72:
+stored65:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result48
-	JMP  over50
+	JLT  result46
+	JMP  over48
 
-many51:
+many49:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany49
-	JMP   few52
+	JEQ   tooMany47
+	JMP   few50
 
-wide56:
+wide54:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -37436,9 +37177,9 @@ wide56:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows74
 
-row75:
+row73:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -37467,13 +37208,13 @@ row75:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row75
+	JLT          row73
 
-rows76:
+rows74:
 	CMPQ R10, BX
-	JGE  rows78
+	JGE  rows76
 
-row77:
+row75:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -37498,14 +37239,14 @@ row77:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row77
+	JLT          row75
 
-rows78:
-	JMP summed53
+rows76:
+	JMP summed51
 
-special68:
+special66:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow79
+	JEQ     narrow77
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -37514,14 +37255,14 @@ special68:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored67
+	JMP     stored65
 
-narrow79:
+narrow77:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip80
+	JEQ          skip78
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty81
+	JEQ          empty79
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -37533,10 +37274,10 @@ narrow79:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty81:
-skip80:
+empty79:
+skip78:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip82
+	JEQ       skip80
 	VCVTPH2PS (CX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(CX), Y6
@@ -37552,45 +37293,38 @@ skip80:
 	VCVTPH2PS 80(CX)(DX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip82:
-	JMP final66
+skip80:
+	JMP final64
 
-empty54:
+empty52:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed65
+	JNE     summed63
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around83
+	JNE     around81
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored84
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored82
 
-around83:
+around81:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
 
-stored84:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around85
-	VMOVDQU Y0, 64(CX)(DX*2)
-	JMP     stored86
+stored82:
+	JMP stored65
 
-around85:
-	VMOVNTDQ Y0, 64(CX)(DX*2)
-
-stored86:
-	JMP stored67
-
-tooMany49:
+tooMany47:
 	MOVQ SI, results+24(FP)
 
-over50:
+over48:
 	JMP done1
 
-narrower47:
+narrower45:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower88
+	JLE     narrower84
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -37599,31 +37333,31 @@ narrower47:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over91
+	JGE     over87
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result89:
+result85:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many92
+	JGT  many88
 
-few93:
+few89:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty95
+	JGE     empty91
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none96
+	JEQ     none92
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide97
+	JNE     wide93
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -37634,9 +37368,9 @@ few93:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows99
+	JGE     rows95
 
-row98:
+row94:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -37659,13 +37393,13 @@ row98:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row98
+	JLT          row94
 
-rows99:
+rows95:
 	CMPQ R10, BX
-	JGE  rows101
+	JGE  rows97
 
-row100:
+row96:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X4
@@ -37685,21 +37419,21 @@ row100:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row100
+	JLT          row96
 
-rows101:
-	JMP summed94
+rows97:
+	JMP summed90
 
-none96:
+none92:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows103
+	JGE     rows99
 
-row102:
+row98:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -37715,13 +37449,13 @@ row102:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row102
+	JLT        row98
 
-rows103:
+rows99:
 	CMPQ R9, BX
-	JGE  rows105
+	JGE  rows101
 
-row104:
+row100:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (DI)(R10*1), Y4
@@ -37734,56 +37468,56 @@ row104:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JLT       row104
+	JLT       row100
 
-rows105:
-summed94:
-summed106:
+rows101:
+summed90:
+summed102:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special109
+	JNE  special105
 
-final107:
+final103:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around106
 	VMOVDQU   X0, (CX)
 	VMOVDQU   X1, 16(CX)
-	JMP       stored111
+	JMP       stored107
 
-around110:
+around106:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored111:
-	MOVQ      8(SP), DX
+stored107:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around108
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, 32(CX)(DX*2)
 	VMOVDQU   X1, 48(CX)(DX*2)
-	JMP       stored113
+	JMP       stored109
 
-around112:
-	VMOVNTDQ X0, 32(CX)(DX*2)
-	VMOVNTDQ X1, 48(CX)(DX*2)
+around108:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
 
-stored113:
-stored108:
+stored109:
+stored104:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result89
-	JMP  over91
+	JLT  result85
+	JMP  over87
 
-many92:
+many88:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany90
-	JMP   few93
+	JEQ   tooMany86
+	JMP   few89
 
-wide97:
+wide93:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -37794,9 +37528,9 @@ wide97:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows115
+	JGE     rows111
 
-row114:
+row110:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -37818,13 +37552,13 @@ row114:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row114
+	JLT          row110
 
-rows115:
+rows111:
 	CMPQ R10, BX
-	JGE  rows117
+	JGE  rows113
 
-row116:
+row112:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -37843,28 +37577,28 @@ row116:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row116
+	JLT          row112
 
-rows117:
-	JMP summed94
+rows113:
+	JMP summed90
 
-special109:
+special105:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow118
+	JEQ     narrow114
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored108
+	JMP     stored104
 
-narrow118:
+narrow114:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip119
+	JEQ          skip115
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty120
+	JEQ          empty116
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -37874,10 +37608,10 @@ narrow118:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty120:
-skip119:
+empty116:
+skip115:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip121
+	JEQ       skip117
 	VCVTPH2PS (CX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(CX), Y4
@@ -37889,43 +37623,36 @@ skip119:
 	VCVTPH2PS 48(CX)(DX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip121:
-	JMP final107
+skip117:
+	JMP final103
 
-empty95:
+empty91:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed106
+	JNE     summed102
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around122
+	JNE     around118
 	VMOVDQU Y0, (CX)
-	JMP     stored123
-
-around122:
-	VMOVNTDQ Y0, (CX)
-
-stored123:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around124
 	VMOVDQU Y0, 32(CX)(DX*2)
-	JMP     stored125
+	JMP     stored119
 
-around124:
-	VMOVNTDQ Y0, 32(CX)(DX*2)
+around118:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored125:
-	JMP stored108
+stored119:
+	JMP stored104
 
-tooMany90:
+tooMany86:
 	MOVQ SI, results+24(FP)
 
-over91:
+over87:
 	JMP done1
 
-narrower88:
+narrower84:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower127
+	JLT     narrower121
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -37934,29 +37661,29 @@ narrower88:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over130
+	JGE     over124
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result128:
+result122:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many131
+	JGT  many125
 
-few132:
+few126:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty134
+	JGE     empty128
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none135
+	JEQ     none129
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide136
+	JNE     wide130
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x02, DI
@@ -37967,9 +37694,9 @@ few132:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows138
+	JGE     rows132
 
-row137:
+row131:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -37986,13 +37713,13 @@ row137:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row137
+	JLT          row131
 
-rows138:
+rows132:
 	CMPQ R9, BX
-	JGE  rows140
+	JGE  rows134
 
-row139:
+row133:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), X2
@@ -38006,7 +37733,7 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows140
+	JGE          rows134
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), X2
@@ -38020,7 +37747,7 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows140
+	JGE          rows134
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), X2
@@ -38034,7 +37761,7 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows140
+	JGE          rows134
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VPBROADCASTW (DI), X2
@@ -38048,21 +37775,21 @@ row139:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row139
+	JLT          row133
 
-rows140:
-	JMP summed133
+rows134:
+	JMP summed127
 
-none135:
+none129:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows142
+	JGE     rows136
 
-row141:
+row135:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -38074,13 +37801,13 @@ row141:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row141
+	JLT        row135
 
-rows142:
+rows136:
 	CMPQ DI, BX
-	JGE  rows144
+	JGE  rows138
 
-row143:
+row137:
 	MOVQ      (DI), R9
 	IMULQ     AX, R9
 	VCVTPH2PS (R8)(R9*1), Y2
@@ -38089,7 +37816,7 @@ row143:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, DI
 	CMPQ      DI, BX
-	JGE       rows144
+	JGE       rows138
 	MOVQ      (DI), R9
 	IMULQ     AX, R9
 	VCVTPH2PS (R8)(R9*1), Y2
@@ -38098,7 +37825,7 @@ row143:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, DI
 	CMPQ      DI, BX
-	JGE       rows144
+	JGE       rows138
 	MOVQ      (DI), R9
 	IMULQ     AX, R9
 	VCVTPH2PS (R8)(R9*1), Y2
@@ -38107,7 +37834,7 @@ row143:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, DI
 	CMPQ      DI, BX
-	JGE       rows144
+	JGE       rows138
 	MOVQ      (DI), R9
 	IMULQ     AX, R9
 	VCVTPH2PS (R8)(R9*1), Y2
@@ -38116,43 +37843,43 @@ row143:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, DI
 	CMPQ      DI, BX
-	JLT       row143
+	JLT       row137
 
-rows144:
-summed133:
-summed145:
+rows138:
+summed127:
+summed139:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special148
+	JNE  special142
 
-final146:
-	MOVQ      8(SP), DX
+final140:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
+	JNE       around143
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, (CX)(DX*2)
 	VMOVDQU   X1, 16(CX)(DX*2)
-	JMP       stored150
+	JMP       stored144
 
-around149:
-	VMOVNTDQ X0, (CX)(DX*2)
-	VMOVNTDQ X1, 16(CX)(DX*2)
+around143:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
 
-stored150:
-stored147:
+stored144:
+stored141:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result128
-	JMP  over130
+	JLT  result122
+	JMP  over124
 
-many131:
+many125:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany129
-	JMP   few132
+	JEQ   tooMany123
+	JMP   few126
 
-wide136:
+wide130:
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -38163,9 +37890,9 @@ wide136:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows152
+	JGE     rows146
 
-row151:
+row145:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -38181,13 +37908,13 @@ row151:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row151
+	JLT          row145
 
-rows152:
+rows146:
 	CMPQ R9, BX
-	JGE  rows154
+	JGE  rows148
 
-row153:
+row147:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -38200,7 +37927,7 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows154
+	JGE          rows148
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -38213,7 +37940,7 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows154
+	JGE          rows148
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -38226,7 +37953,7 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows154
+	JGE          rows148
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -38239,26 +37966,26 @@ row153:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row153
+	JLT          row147
 
-rows154:
-	JMP summed133
+rows148:
+	JMP summed127
 
-special148:
+special142:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow155
+	JEQ     narrow149
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored147
+	JMP     stored141
 
-narrow155:
+narrow149:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip156
+	JEQ          skip150
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty157
+	JEQ          empty151
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -38266,10 +37993,10 @@ narrow155:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty157:
-skip156:
+empty151:
+skip150:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip158
+	JEQ          skip152
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -38290,61 +38017,61 @@ skip156:
 	VCVTPH2PS    16(CX)(DX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip158:
-	JMP final146
+skip152:
+	JMP final140
 
-empty134:
+empty128:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed145
-	MOVQ    8(SP), DX
+	JNE     summed139
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around159
+	JNE     around153
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored160
+	JMP     stored154
 
-around159:
-	VMOVNTDQ Y0, (CX)(DX*2)
+around153:
+	VMOVNTDQ Y0, (CX)
 
-stored160:
-	JMP stored147
+stored154:
+	JMP stored141
 
-tooMany129:
+tooMany123:
 	MOVQ SI, results+24(FP)
 
-over130:
+over124:
 	JMP done1
 
-narrower127:
+narrower121:
 	XORQ CX, CX
 
-tile161:
+tile155:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*2), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over167
+	JGE  over161
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result165:
+result159:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many168
+	JGT  many162
 
-few169:
+few163:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty171
+	JGE     empty165
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none172
+	JEQ     none166
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide173
+	JNE     wide167
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -38355,9 +38082,9 @@ few169:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows175
+	JGE     rows169
 
-row174:
+row168:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -38371,13 +38098,13 @@ row174:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row174
+	JLT          row168
 
-rows175:
+rows169:
 	CMPQ R10, BX
-	JGE  rows177
+	JGE  rows171
 
-row176:
+row170:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38388,7 +38115,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38399,7 +38126,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38410,7 +38137,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38421,7 +38148,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38432,7 +38159,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38443,7 +38170,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38454,7 +38181,7 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows177
+	JGE          rows171
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), X1
@@ -38465,21 +38192,21 @@ row176:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row176
+	JLT          row170
 
-rows177:
-	JMP summed170
+rows171:
+	JMP summed164
 
-none172:
+none166:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows179
+	JGE     rows173
 
-row178:
+row172:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -38489,102 +38216,102 @@ row178:
 	PREFETCHT0 15(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row178
+	JLT        row172
 
-rows179:
+rows173:
 	CMPQ R9, BX
-	JGE  rows181
+	JGE  rows175
 
-row180:
+row174:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JGE       rows181
+	JGE       rows175
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R8)(R10*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JLT       row180
+	JLT       row174
 
-rows181:
-summed170:
-summed182:
+rows175:
+summed164:
+summed176:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special185
+	JNE  special179
 
-final183:
-	MOVQ      8(SP), DX
+final177:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around186
+	JNE       around180
+	MOVQ      8(SP), DX
 	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored187
+	JMP       stored181
 
-around186:
-	VMOVNTDQ X0, (CX)(DX*2)
+around180:
+	VMOVNTDQ X0, (CX)
 
-stored187:
-stored184:
+stored181:
+stored178:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result165
-	JMP  over167
+	JLT  result159
+	JMP  over161
 
-many168:
+many162:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany166
-	JMP   few169
+	JEQ   tooMany160
+	JMP   few163
 
-wide173:
+wide167:
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -38595,9 +38322,9 @@ wide173:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows189
+	JGE     rows183
 
-row188:
+row182:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -38610,13 +38337,13 @@ row188:
 	PREFETCHT0   15(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row188
+	JLT          row182
 
-rows189:
+rows183:
 	CMPQ R10, BX
-	JGE  rows191
+	JGE  rows185
 
-row190:
+row184:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38626,7 +38353,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38636,7 +38363,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38646,7 +38373,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38656,7 +38383,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38666,7 +38393,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38676,7 +38403,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38686,7 +38413,7 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows191
+	JGE          rows185
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -38696,34 +38423,34 @@ row190:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row190
+	JLT          row184
 
-rows191:
-	JMP summed170
+rows185:
+	JMP summed164
 
-special185:
+special179:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow186
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored184
+	JMP     stored178
 
-narrow192:
+narrow186:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip193
+	JEQ          skip187
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty194
+	JEQ          empty188
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty194:
-skip193:
+empty188:
+skip187:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip195
+	JEQ          skip189
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -38736,32 +38463,32 @@ skip193:
 	VCVTPH2PS    (CX)(DX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip195:
-	JMP final183
+skip189:
+	JMP final177
 
-empty171:
+empty165:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed182
-	MOVQ    8(SP), DX
+	JNE     summed176
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around196
+	JNE     around190
+	MOVQ    8(SP), DX
 	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored197
+	JMP     stored191
 
-around196:
-	VMOVNTDQ X0, (CX)(DX*2)
+around190:
+	VMOVNTDQ X0, (CX)
 
-stored197:
-	JMP stored184
+stored191:
+	JMP stored178
 
-tooMany166:
+tooMany160:
 	MOVQ SI, results+24(FP)
 
-over167:
+over161:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile161
+	JNE  tile155
 
 done1:
 	MOVQ results+24(FP), AX
@@ -38785,18 +38512,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none198
+	JEQ   none192
 	SUBQ  positions+32(FP), CX
 
-none198:
+none192:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile200:
+tile194:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower201
+	JLE     narrower195
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -38805,21 +38532,21 @@ tile200:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over204
+	JGE     over198
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result202:
+result196:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many205
+	JGT  many199
 
-few206:
+few200:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38829,7 +38556,7 @@ few206:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty207
+	JGE     empty201
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38841,9 +38568,9 @@ few206:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows209
+	JGE     rows203
 
-row208:
+row202:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38888,13 +38615,13 @@ row208:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row208
+	JLT          row202
 
-rows209:
+rows203:
 	CMPQ R13, SI
-	JGE  rows211
+	JGE  rows205
 
-row210:
+row204:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38935,83 +38662,83 @@ row210:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row210
+	JLT          row204
 
-rows211:
-summed212:
+rows205:
+summed206:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special215
+	JNE  special209
 
-final213:
+final207:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around210
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored217
+	JMP       stored211
 
-around216:
+around210:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored217:
+stored211:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around212
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored219
+	JMP       stored213
 
-around218:
+around212:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored219:
+stored213:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around220
+	JNE       around214
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored221
+	JMP       stored215
 
-around220:
+around214:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored221:
-	MOVQ      8(SP), BX
+stored215:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around222
+	JNE       around216
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored223
+	JMP       stored217
 
-around222:
-	VMOVNTDQ X0, 96(DX)(BX*2)
-	VMOVNTDQ X1, 112(DX)(BX*2)
+around216:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
 
-stored223:
-stored214:
+stored217:
+stored208:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result202
-	JMP  over204
+	JLT  result196
+	JMP  over198
 
-many205:
+many199:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany203
-	JMP   few206
+	JEQ   tooMany197
+	JMP   few200
 
-special215:
+special209:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow224
+	JEQ     narrow218
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -39022,14 +38749,14 @@ special215:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored214
+	JMP     stored208
 
-narrow224:
+narrow218:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip225
+	JEQ          skip219
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty226
+	JEQ          empty220
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -39043,10 +38770,10 @@ narrow224:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty226:
-skip225:
+empty220:
+skip219:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip227
+	JEQ       skip221
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -39066,56 +38793,49 @@ skip225:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip227:
-	JMP final213
+skip221:
+	JMP final207
 
-empty207:
+empty201:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed212
+	JNE     summed206
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around228
+	JNE     around222
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
-	JMP     stored229
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored223
 
-around228:
+around222:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored229:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around230
-	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored231
+stored223:
+	JMP stored208
 
-around230:
-	VMOVNTDQ Y0, 96(DX)(BX*2)
-
-stored231:
-	JMP stored214
-
-tooMany203:
+tooMany197:
 	MOVQ DI, results+24(FP)
 
-over204:
+over198:
 	SUBQ  $0x00000040, (SP)
-	JLE   done199
+	JLE   done193
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip232
+	JEQ   skip224
 	ADDQ  $+128, to+72(FP)
 
-skip232:
-	JMP tile200
+skip224:
+	JMP tile194
 
-narrower201:
+narrower195:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower234
+	JLE     narrower226
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -39124,21 +38844,21 @@ narrower201:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over237
+	JGE     over229
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result235:
+result227:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many238
+	JGT  many230
 
-few239:
+few231:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -39146,7 +38866,7 @@ few239:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty240
+	JGE     empty232
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39158,9 +38878,9 @@ few239:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows242
+	JGE     rows234
 
-row241:
+row233:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39197,13 +38917,13 @@ row241:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row241
+	JLT          row233
 
-rows242:
+rows234:
 	CMPQ R13, SI
-	JGE  rows244
+	JGE  rows236
 
-row243:
+row235:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39236,70 +38956,70 @@ row243:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row243
+	JLT          row235
 
-rows244:
-summed245:
+rows236:
+summed237:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special248
+	JNE  special240
 
-final246:
+final238:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around241
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored250
+	JMP       stored242
 
-around249:
+around241:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored250:
+stored242:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around243
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored252
+	JMP       stored244
 
-around251:
+around243:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored252:
-	MOVQ      8(SP), BX
+stored244:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around245
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored254
+	JMP       stored246
 
-around253:
-	VMOVNTDQ X0, 64(DX)(BX*2)
-	VMOVNTDQ X1, 80(DX)(BX*2)
+around245:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
-stored254:
-stored247:
+stored246:
+stored239:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result235
-	JMP  over237
+	JLT  result227
+	JMP  over229
 
-many238:
+many230:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany236
-	JMP   few239
+	JEQ   tooMany228
+	JMP   few231
 
-special248:
+special240:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow255
+	JEQ     narrow247
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -39308,14 +39028,14 @@ special248:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored247
+	JMP     stored239
 
-narrow255:
+narrow247:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip256
+	JEQ          skip248
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty257
+	JEQ          empty249
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -39327,10 +39047,10 @@ narrow255:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty257:
-skip256:
+empty249:
+skip248:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip258
+	JEQ       skip250
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -39346,45 +39066,38 @@ skip256:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip258:
-	JMP final246
+skip250:
+	JMP final238
 
-empty240:
+empty232:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed245
+	JNE     summed237
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around259
+	JNE     around251
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored260
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored252
 
-around259:
+around251:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
 
-stored260:
-	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around261
-	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored262
+stored252:
+	JMP stored239
 
-around261:
-	VMOVNTDQ Y0, 64(DX)(BX*2)
-
-stored262:
-	JMP stored247
-
-tooMany236:
+tooMany228:
 	MOVQ DI, results+24(FP)
 
-over237:
-	JMP done199
+over229:
+	JMP done193
 
-narrower234:
+narrower226:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower264
+	JLE     narrower254
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -39393,27 +39106,27 @@ narrower234:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over267
+	JGE     over257
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result265:
+result255:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many268
+	JGT  many258
 
-few269:
+few259:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty270
+	JGE     empty260
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39425,9 +39138,9 @@ few269:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows272
+	JGE     rows262
 
-row271:
+row261:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39455,13 +39168,13 @@ row271:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row271
+	JLT          row261
 
-rows272:
+rows262:
 	CMPQ R13, SI
-	JGE  rows274
+	JGE  rows264
 
-row273:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39486,71 +39199,71 @@ row273:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row273
+	JLT          row263
 
-rows274:
-summed275:
+rows264:
+summed265:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special278
+	JNE  special268
 
-final276:
+final266:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
+	JNE       around269
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored280
+	JMP       stored270
 
-around279:
+around269:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored280:
-	MOVQ      8(SP), BX
+stored270:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
+	JNE       around271
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored282
+	JMP       stored272
 
-around281:
-	VMOVNTDQ X0, 32(DX)(BX*2)
-	VMOVNTDQ X1, 48(DX)(BX*2)
+around271:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
-stored282:
-stored277:
+stored272:
+stored267:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result255
+	JMP  over257
 
-many268:
+many258:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany266
-	JMP   few269
+	JEQ   tooMany256
+	JMP   few259
 
-special278:
+special268:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow283
+	JEQ     narrow273
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored277
+	JMP     stored267
 
-narrow283:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip284
+	JEQ          skip274
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty285
+	JEQ          empty275
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -39560,10 +39273,10 @@ narrow283:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty285:
-skip284:
+empty275:
+skip274:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip286
+	JEQ       skip276
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -39575,43 +39288,36 @@ skip284:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip286:
-	JMP final276
+skip276:
+	JMP final266
 
-empty270:
+empty260:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed275
+	JNE     summed265
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around287
+	JNE     around277
 	VMOVDQU Y0, (DX)
-	JMP     stored288
-
-around287:
-	VMOVNTDQ Y0, (DX)
-
-stored288:
 	MOVQ    8(SP), BX
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around289
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored290
+	JMP     stored278
 
-around289:
-	VMOVNTDQ Y0, 32(DX)(BX*2)
+around277:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored290:
-	JMP stored277
+stored278:
+	JMP stored267
 
-tooMany266:
+tooMany256:
 	MOVQ DI, results+24(FP)
 
-over267:
-	JMP done199
+over257:
+	JMP done193
 
-narrower264:
+narrower254:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower292
+	JLT     narrower280
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -39620,25 +39326,25 @@ narrower264:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over295
+	JGE     over283
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result293:
+result281:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many296
+	JGT  many284
 
-few297:
+few285:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty298
+	JGE     empty286
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -39650,9 +39356,9 @@ few297:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows300
+	JGE     rows288
 
-row299:
+row287:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -39672,13 +39378,13 @@ row299:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row299
+	JLT          row287
 
-rows300:
+rows288:
 	CMPQ R12, SI
-	JGE  rows302
+	JGE  rows290
 
-row301:
+row289:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39695,7 +39401,7 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows302
+	JGE          rows290
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39712,7 +39418,7 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows302
+	JGE          rows290
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39729,7 +39435,7 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows302
+	JGE          rows290
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39746,56 +39452,56 @@ row301:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row301
+	JLT          row289
 
-rows302:
-summed303:
+rows290:
+summed291:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special306
+	JNE  special294
 
-final304:
-	MOVQ      8(SP), BX
+final292:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around307
+	JNE       around295
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, (DX)(BX*2)
 	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored308
+	JMP       stored296
 
-around307:
-	VMOVNTDQ X0, (DX)(BX*2)
-	VMOVNTDQ X1, 16(DX)(BX*2)
+around295:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored308:
-stored305:
+stored296:
+stored293:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result293
-	JMP  over295
+	JLT  result281
+	JMP  over283
 
-many296:
+many284:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany294
-	JMP   few297
+	JEQ   tooMany282
+	JMP   few285
 
-special306:
+special294:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow309
+	JEQ     narrow297
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored305
+	JMP     stored293
 
-narrow309:
+narrow297:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip310
+	JEQ          skip298
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty311
+	JEQ          empty299
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -39803,10 +39509,10 @@ narrow309:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty311:
-skip310:
+empty299:
+skip298:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip312
+	JEQ          skip300
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -39827,57 +39533,57 @@ skip310:
 	VCVTPH2PS    16(DX)(BX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip312:
-	JMP final304
+skip300:
+	JMP final292
 
-empty298:
+empty286:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed303
-	MOVQ    8(SP), BX
+	JNE     summed291
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around313
+	JNE     around301
+	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored314
+	JMP     stored302
 
-around313:
-	VMOVNTDQ Y0, (DX)(BX*2)
+around301:
+	VMOVNTDQ Y0, (DX)
 
-stored314:
-	JMP stored305
+stored302:
+	JMP stored293
 
-tooMany294:
+tooMany282:
 	MOVQ DI, results+24(FP)
 
-over295:
-	JMP done199
+over283:
+	JMP done193
 
-narrower292:
+narrower280:
 	XORQ DX, DX
 
-tile315:
+tile303:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over321
+	JGE  over309
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result319:
+result307:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many322
+	JGT  many310
 
-few323:
+few311:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty324
+	JGE     empty312
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39889,9 +39595,9 @@ few323:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows326
+	JGE     rows314
 
-row325:
+row313:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39907,13 +39613,13 @@ row325:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row325
+	JLT          row313
 
-rows326:
+rows314:
 	CMPQ R13, SI
-	JGE  rows328
+	JGE  rows316
 
-row327:
+row315:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39926,7 +39632,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39939,7 +39645,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39952,7 +39658,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39965,7 +39671,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39978,7 +39684,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39991,7 +39697,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40004,7 +39710,7 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows328
+	JGE          rows316
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40017,61 +39723,61 @@ row327:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row327
+	JLT          row315
 
-rows328:
-summed329:
+rows316:
+summed317:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special332
+	JNE  special320
 
-final330:
-	MOVQ      8(SP), BX
+final318:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around333
+	JNE       around321
+	MOVQ      8(SP), BX
 	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored334
+	JMP       stored322
 
-around333:
-	VMOVNTDQ X0, (DX)(BX*2)
+around321:
+	VMOVNTDQ X0, (DX)
 
-stored334:
-stored331:
+stored322:
+stored319:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result319
-	JMP  over321
+	JLT  result307
+	JMP  over309
 
-many322:
+many310:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany320
-	JMP   few323
+	JEQ   tooMany308
+	JMP   few311
 
-special332:
+special320:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow335
+	JEQ     narrow323
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored331
+	JMP     stored319
 
-narrow335:
+narrow323:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip336
+	JEQ          skip324
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty337
+	JEQ          empty325
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty337:
-skip336:
+empty325:
+skip324:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip338
+	JEQ          skip326
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -40084,34 +39790,34 @@ skip336:
 	VCVTPH2PS    (DX)(BX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip338:
-	JMP final330
+skip326:
+	JMP final318
 
-empty324:
+empty312:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed329
-	MOVQ    8(SP), BX
+	JNE     summed317
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around339
+	JNE     around327
+	MOVQ    8(SP), BX
 	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored340
+	JMP     stored328
 
-around339:
-	VMOVNTDQ X0, (DX)(BX*2)
+around327:
+	VMOVNTDQ X0, (DX)
 
-stored340:
-	JMP stored331
+stored328:
+	JMP stored319
 
-tooMany320:
+tooMany308:
 	MOVQ DI, results+24(FP)
 
-over321:
+over309:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile315
+	JNE  tile303
 
-done199:
+done193:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40133,18 +39839,18 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none341
+	JEQ   none329
 	SUBQ  positions+32(FP), CX
 
-none341:
+none329:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile343:
+tile331:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower344
+	JLE     narrower332
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -40153,19 +39859,19 @@ tile343:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over347
+	JGE     over335
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result345:
+result333:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty348
+	JGE     empty336
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -40182,9 +39888,9 @@ result345:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows351
+	JGE     rows339
 
-row350:
+row338:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -40217,13 +39923,13 @@ row350:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row350
+	JLT        row338
 
-rows351:
+rows339:
 	CMPQ R10, SI
-	JGE  rows353
+	JGE  rows341
 
-row352:
+row340:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y10
@@ -40253,9 +39959,9 @@ row352:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row352
+	JLT       row340
 
-rows353:
+rows341:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (DX)
@@ -40267,7 +39973,7 @@ rows353:
 	VMOVUPS      X1, 48(DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none354
+	JEQ          none342
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -40322,10 +40028,10 @@ rows353:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none354:
-	JMP stored349
+none342:
+	JMP stored337
 
-empty348:
+empty336:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -40341,7 +40047,7 @@ empty348:
 	VMOVUPS   X0, 32(DX)(BX*2)
 	VMOVUPS   X1, 48(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none355
+	JEQ       none343
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -40364,27 +40070,27 @@ empty348:
 	MOVQ      8(SP), R10
 	VMOVUPD   Y9, 224(BX)(R10*8)
 
-none355:
-stored349:
+none343:
+stored337:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result345
-	JMP  over347
+	JLT  result333
+	JMP  over335
 	MOVQ DI, results+24(FP)
 
-over347:
+over335:
 	SUBQ $0x00000020, (SP)
-	JLE  done342
+	JLE  done330
 	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
-	JMP  tile343
+	JMP  tile331
 
-narrower344:
+narrower332:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower357
+	JLT     narrower345
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -40393,19 +40099,19 @@ narrower344:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over360
+	JGE     over348
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result358:
+result346:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty361
+	JGE     empty349
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -40418,9 +40124,9 @@ result358:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows364
+	JGE     rows352
 
-row363:
+row351:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -40441,13 +40147,13 @@ row363:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row363
+	JLT        row351
 
-rows364:
+rows352:
 	CMPQ R8, SI
-	JGE  rows366
+	JGE  rows354
 
-row365:
+row353:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -40465,7 +40171,7 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows366
+	JGE       rows354
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -40483,7 +40189,7 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows366
+	JGE       rows354
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -40501,7 +40207,7 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows366
+	JGE       rows354
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -40519,9 +40225,9 @@ row365:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row365
+	JLT       row353
 
-rows366:
+rows354:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	MOVQ         8(SP), R8
@@ -40529,7 +40235,7 @@ rows366:
 	VMOVUPS      X1, 16(DX)(R8*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none367
+	JEQ          none355
 	MOVQ         columns+72(FP), R8
 	SUBQ         (SP), R8
 	SHLQ         $0x03, R8
@@ -40564,10 +40270,10 @@ rows366:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none367:
-	JMP stored362
+none355:
+	JMP stored350
 
-empty361:
+empty349:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -40577,7 +40283,7 @@ empty361:
 	VMOVUPS   X0, (DX)(BX*2)
 	VMOVUPS   X1, 16(DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none368
+	JEQ       none356
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -40596,41 +40302,41 @@ empty361:
 	MOVQ      8(SP), R8
 	VMOVUPD   Y9, 96(BX)(R8*8)
 
-none368:
-stored362:
+none356:
+stored350:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result358
-	JMP  over360
+	JLT  result346
+	JMP  over348
 	MOVQ DI, results+24(FP)
 
-over360:
-	JMP done342
+over348:
+	JMP done330
 
-narrower357:
+narrower345:
 	XORQ DX, DX
 
-tile369:
+tile357:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*2), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over375
+	JGE  over363
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result373:
+result361:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty376
+	JGE     empty364
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -40641,9 +40347,9 @@ result373:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows379
+	JGE     rows367
 
-row378:
+row366:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -40658,13 +40364,13 @@ row378:
 	PREFETCHT0 15(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row378
+	JLT        row366
 
-rows379:
+rows367:
 	CMPQ R10, SI
-	JGE  rows381
+	JGE  rows369
 
-row380:
+row368:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40676,7 +40382,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40688,7 +40394,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40700,7 +40406,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40712,7 +40418,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40724,7 +40430,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40736,7 +40442,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40748,7 +40454,7 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows381
+	JGE       rows369
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
@@ -40760,15 +40466,15 @@ row380:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row380
+	JLT       row368
 
-rows381:
+rows369:
 	VCVTPS2PH    $0x00, Y0, X0
 	MOVQ         8(SP), R10
 	VMOVUPS      X0, (DX)(R10*2)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none382
+	JEQ          none370
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -40791,17 +40497,17 @@ rows381:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none382:
-	JMP stored377
+none370:
+	JMP stored365
 
-empty376:
+empty364:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	MOVQ      8(SP), BX
 	VMOVUPS   X0, (DX)(BX*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none383
+	JEQ       none371
 	MOVQ      columns+72(FP), BX
 	SUBQ      (SP), BX
 	SHLQ      $0x03, BX
@@ -40816,23 +40522,23 @@ empty376:
 	MOVQ      8(SP), R10
 	VMOVUPD   Y9, 32(BX)(R10*8)
 
-none383:
-stored377:
+none371:
+stored365:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result373
-	JMP  over375
+	JLT  result361
+	JMP  over363
 	MOVQ DI, results+24(FP)
 
-over375:
+over363:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile369
+	JNE  tile357
 
-done342:
+done330:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40883,7 +40589,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none384
+	JEQ       none372
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -40893,7 +40599,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none384:
+none372:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -40939,11 +40645,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole385
+	JGE    whole373
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole385:
+whole373:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40953,11 +40659,11 @@ whole385:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole386
+	JGE        whole374
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole386:
+whole374:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40966,11 +40672,11 @@ whole386:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole387
+	JGE       whole375
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole387:
+whole375:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40979,11 +40685,11 @@ whole387:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole388
+	JGE       whole376
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole388:
+whole376:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40992,11 +40698,11 @@ whole388:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole389
+	JGE       whole377
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole389:
+whole377:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -41006,11 +40712,11 @@ whole389:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole390
+	JGE        whole378
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole390:
+whole378:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41019,11 +40725,11 @@ whole390:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole391
+	JGE       whole379
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole391:
+whole379:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41032,11 +40738,11 @@ whole391:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole392
+	JGE       whole380
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole392:
+whole380:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

@@ -11831,6 +11831,9 @@ final26:
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
 	JMP     stored30
 
 around29:
@@ -11840,20 +11843,10 @@ around29:
 	VMOVNTDQ Y3, 96(CX)
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
 
 stored30:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y6, 192(CX)(DX*4)
-	VMOVNTDQ Y7, 224(CX)(DX*4)
-
-stored32:
 stored27:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
@@ -11869,7 +11862,7 @@ many7:
 
 special28:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow33
+	JEQ     narrow31
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -11882,12 +11875,12 @@ special28:
 	VMOVUPS Y7, 224(CX)(DX*4)
 	JMP     stored27
 
-narrow33:
+narrow31:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip34
+	JEQ          skip32
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty35
+	JEQ          empty33
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -11901,10 +11894,10 @@ narrow33:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty35:
-skip34:
+empty33:
+skip32:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip36
+	JEQ     skip34
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -11924,43 +11917,36 @@ skip34:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip36:
+skip34:
 	JMP final26
 
 empty10:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed25
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around37
+	JNE     around35
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored38
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored36
 
-around37:
+around35:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
 
-stored38:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around39
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored40
-
-around39:
-	VMOVNTDQ Y0, 192(CX)(DX*4)
-	VMOVNTDQ Y0, 224(CX)(DX*4)
-
-stored40:
+stored36:
 	JMP stored27
 
 tooMany5:
@@ -11976,7 +11962,7 @@ over6:
 narrower3:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower42
+	JLE     narrower38
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -11985,21 +11971,21 @@ narrower3:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over45
+	JGE     over41
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result43:
+result39:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many46
+	JGT  many42
 
-few47:
+few43:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -12007,9 +11993,9 @@ few47:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty49
+	JGE     empty45
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none50
+	JEQ     none46
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -12020,9 +12006,9 @@ few47:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows48
 
-row51:
+row47:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12085,13 +12071,13 @@ row51:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row47
 
-rows52:
+rows48:
 	CMPQ R10, BX
-	JGE  rows54
+	JGE  rows50
 
-row53:
+row49:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -12143,23 +12129,23 @@ row53:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row53
+	JLT          row49
 
-rows54:
-	JMP summed48
+rows50:
+	JMP summed44
 
-none50:
+none46:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros55
+	JEQ     zeros51
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows57
+	JGE     rows53
 
-row56:
+row52:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12199,13 +12185,13 @@ row56:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row56
+	JLT          row52
 
-rows57:
+rows53:
 	CMPQ R9, BX
-	JGE  rows59
+	JGE  rows55
 
-row58:
+row54:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12238,21 +12224,21 @@ row58:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row58
+	JLT          row54
 
-rows59:
-	JMP summed48
+rows55:
+	JMP summed44
 
-zeros55:
+zeros51:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows61
+	JGE     rows57
 
-row60:
+row56:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12307,13 +12293,13 @@ row60:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row60
+	JLT          row56
 
-rows61:
+rows57:
 	CMPQ R9, BX
-	JGE  rows63
+	JGE  rows59
 
-row62:
+row58:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12357,58 +12343,51 @@ row62:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row62
+	JLT          row58
 
-rows63:
-summed48:
-summed64:
+rows59:
+summed44:
+summed60:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special67
+	JNE  special63
 
-final65:
+final61:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around68
+	JNE     around64
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored69
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored65
 
-around68:
+around64:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored69:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around70
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored71
-
-around70:
-	VMOVNTDQ Y4, 128(CX)(DX*4)
-	VMOVNTDQ Y5, 160(CX)(DX*4)
-
-stored71:
-stored66:
+stored65:
+stored62:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result43
-	JMP  over45
+	JLT  result39
+	JMP  over41
 
-many46:
+many42:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany44
-	JMP   few47
+	JEQ   tooMany40
+	JMP   few43
 
-special67:
+special63:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow72
+	JEQ     narrow66
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -12417,14 +12396,14 @@ special67:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored66
+	JMP     stored62
 
-narrow72:
+narrow66:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip73
+	JEQ          skip67
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty74
+	JEQ          empty68
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -12436,10 +12415,10 @@ narrow72:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty74:
-skip73:
+empty68:
+skip67:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip75
+	JEQ     skip69
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -12455,51 +12434,44 @@ skip73:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip75:
-	JMP final65
+skip69:
+	JMP final61
 
-empty49:
+empty45:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed64
+	JNE     summed60
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around76
+	JNE     around70
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored77
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored71
 
-around76:
+around70:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored77:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around78
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored79
+stored71:
+	JMP stored62
 
-around78:
-	VMOVNTDQ Y0, 128(CX)(DX*4)
-	VMOVNTDQ Y0, 160(CX)(DX*4)
-
-stored79:
-	JMP stored66
-
-tooMany44:
+tooMany40:
 	MOVQ SI, results+24(FP)
 
-over45:
+over41:
 	JMP done1
 
-narrower42:
+narrower38:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower81
+	JLE     narrower73
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -12508,29 +12480,29 @@ narrower42:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over84
+	JGE     over76
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result82:
+result74:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many85
+	JGT  many77
 
-few86:
+few78:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty88
+	JGE     empty80
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none89
+	JEQ     none81
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -12541,9 +12513,9 @@ few86:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows91
+	JGE     rows83
 
-row90:
+row82:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12594,13 +12566,13 @@ row90:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row90
+	JLT          row82
 
-rows91:
+rows83:
 	CMPQ R10, BX
-	JGE  rows93
+	JGE  rows85
 
-row92:
+row84:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -12640,23 +12612,23 @@ row92:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row92
+	JLT          row84
 
-rows93:
-	JMP summed87
+rows85:
+	JMP summed79
 
-none89:
+none81:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros94
+	JEQ     zeros86
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows96
+	JGE     rows88
 
-row95:
+row87:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12688,13 +12660,13 @@ row95:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row95
+	JLT          row87
 
-rows96:
+rows88:
 	CMPQ R9, BX
-	JGE  rows98
+	JGE  rows90
 
-row97:
+row89:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12719,21 +12691,21 @@ row97:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row97
+	JLT          row89
 
-rows98:
-	JMP summed87
+rows90:
+	JMP summed79
 
-zeros94:
+zeros86:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows100
+	JGE     rows92
 
-row99:
+row91:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12778,13 +12750,13 @@ row99:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row99
+	JLT          row91
 
-rows100:
+rows92:
 	CMPQ R9, BX
-	JGE  rows102
+	JGE  rows94
 
-row101:
+row93:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12818,68 +12790,61 @@ row101:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row101
+	JLT          row93
 
-rows102:
-summed87:
-summed103:
+rows94:
+summed79:
+summed95:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special106
+	JNE  special98
 
-final104:
+final96:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around107
+	JNE     around99
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored108
-
-around107:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored108:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around109
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored110
+	JMP     stored100
 
-around109:
-	VMOVNTDQ Y2, 64(CX)(DX*4)
-	VMOVNTDQ Y3, 96(CX)(DX*4)
+around99:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored110:
-stored105:
+stored100:
+stored97:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result82
-	JMP  over84
+	JLT  result74
+	JMP  over76
 
-many85:
+many77:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany83
-	JMP   few86
+	JEQ   tooMany75
+	JMP   few78
 
-special106:
+special98:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow111
+	JEQ     narrow101
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored105
+	JMP     stored97
 
-narrow111:
+narrow101:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip112
+	JEQ          skip102
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty113
+	JEQ          empty103
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -12889,10 +12854,10 @@ narrow111:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty113:
-skip112:
+empty103:
+skip102:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip114
+	JEQ     skip104
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -12904,47 +12869,40 @@ skip112:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip114:
-	JMP final104
+skip104:
+	JMP final96
 
-empty88:
+empty80:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed103
+	JNE     summed95
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around115
+	JNE     around105
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored116
-
-around115:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored116:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around117
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored118
+	JMP     stored106
 
-around117:
-	VMOVNTDQ Y0, 64(CX)(DX*4)
-	VMOVNTDQ Y0, 96(CX)(DX*4)
+around105:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored118:
-	JMP stored105
+stored106:
+	JMP stored97
 
-tooMany83:
+tooMany75:
 	MOVQ SI, results+24(FP)
 
-over84:
+over76:
 	JMP done1
 
-narrower81:
+narrower73:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower120
+	JLT     narrower108
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -12953,27 +12911,27 @@ narrower81:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over123
+	JGE     over111
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result121:
+result109:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many124
+	JGT  many112
 
-few125:
+few113:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty127
+	JGE     empty115
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none128
+	JEQ     none116
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -12984,9 +12942,9 @@ few125:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows130
+	JGE     rows118
 
-row129:
+row117:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13025,13 +12983,13 @@ row129:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row129
+	JLT          row117
 
-rows130:
+rows118:
 	CMPQ R9, BX
-	JGE  rows132
+	JGE  rows120
 
-row131:
+row119:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13059,7 +13017,7 @@ row131:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows132
+	JGE          rows120
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13087,7 +13045,7 @@ row131:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows132
+	JGE          rows120
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13115,7 +13073,7 @@ row131:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows132
+	JGE          rows120
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13143,23 +13101,23 @@ row131:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row131
+	JLT          row119
 
-rows132:
-	JMP summed126
+rows120:
+	JMP summed114
 
-none128:
+none116:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros133
+	JEQ     zeros121
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows135
+	JGE     rows123
 
-row134:
+row122:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -13183,13 +13141,13 @@ row134:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row134
+	JLT          row122
 
-rows135:
+rows123:
 	CMPQ DI, BX
-	JGE  rows137
+	JGE  rows125
 
-row136:
+row124:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13206,7 +13164,7 @@ row136:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows137
+	JGE          rows125
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13223,7 +13181,7 @@ row136:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows137
+	JGE          rows125
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13240,7 +13198,7 @@ row136:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows137
+	JGE          rows125
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13257,21 +13215,21 @@ row136:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row136
+	JLT          row124
 
-rows137:
-	JMP summed126
+rows125:
+	JMP summed114
 
-zeros133:
+zeros121:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows139
+	JGE     rows127
 
-row138:
+row126:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -13306,13 +13264,13 @@ row138:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row138
+	JLT          row126
 
-rows139:
+rows127:
 	CMPQ DI, BX
-	JGE  rows141
+	JGE  rows129
 
-row140:
+row128:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13336,7 +13294,7 @@ row140:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows141
+	JGE          rows129
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13360,7 +13318,7 @@ row140:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows141
+	JGE          rows129
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13384,7 +13342,7 @@ row140:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows141
+	JGE          rows129
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13408,55 +13366,55 @@ row140:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row140
+	JLT          row128
 
-rows141:
-summed126:
-summed142:
+rows129:
+summed114:
+summed130:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special145
+	JNE  special133
 
-final143:
-	MOVQ    8(SP), DX
+final131:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around146
+	JNE     around134
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored147
+	JMP     stored135
 
-around146:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y1, 32(CX)(DX*4)
+around134:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored147:
-stored144:
+stored135:
+stored132:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result121
-	JMP  over123
+	JLT  result109
+	JMP  over111
 
-many124:
+many112:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany122
-	JMP   few125
+	JEQ   tooMany110
+	JMP   few113
 
-special145:
+special133:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow148
+	JEQ     narrow136
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored144
+	JMP     stored132
 
-narrow148:
+narrow136:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip149
+	JEQ          skip137
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty150
+	JEQ          empty138
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -13464,10 +13422,10 @@ narrow148:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty150:
-skip149:
+empty138:
+skip137:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip151
+	JEQ          skip139
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -13488,61 +13446,61 @@ skip149:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip151:
-	JMP final143
+skip139:
+	JMP final131
 
-empty127:
+empty115:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed142
-	MOVQ    8(SP), DX
+	JNE     summed130
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around152
+	JNE     around140
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored153
+	JMP     stored141
 
-around152:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y0, 32(CX)(DX*4)
+around140:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored153:
-	JMP stored144
+stored141:
+	JMP stored132
 
-tooMany122:
+tooMany110:
 	MOVQ SI, results+24(FP)
 
-over123:
+over111:
 	JMP done1
 
-narrower120:
+narrower108:
 	XORQ CX, CX
 
-tile154:
+tile142:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over160
+	JGE  over148
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result158:
+result146:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many161
+	JGT  many149
 
-few162:
+few150:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty164
+	JGE     empty152
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none165
+	JEQ     none153
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -13553,9 +13511,9 @@ few162:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows167
+	JGE     rows155
 
-row166:
+row154:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13588,13 +13546,13 @@ row166:
 	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row166
+	JLT          row154
 
-rows167:
+rows155:
 	CMPQ R10, BX
-	JGE  rows169
+	JGE  rows157
 
-row168:
+row156:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13616,7 +13574,7 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows169
+	JGE          rows157
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13638,7 +13596,7 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows169
+	JGE          rows157
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13660,7 +13618,7 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows169
+	JGE          rows157
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13682,7 +13640,7 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows169
+	JGE          rows157
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13704,7 +13662,7 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows169
+	JGE          rows157
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13726,7 +13684,7 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows169
+	JGE          rows157
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13748,7 +13706,7 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows169
+	JGE          rows157
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13770,23 +13728,23 @@ row168:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row168
+	JLT          row156
 
-rows169:
-	JMP summed163
+rows157:
+	JMP summed151
 
-none165:
+none153:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros170
+	JEQ     zeros158
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows172
+	JGE     rows160
 
-row171:
+row159:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13806,13 +13764,13 @@ row171:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row171
+	JLT          row159
 
-rows172:
+rows160:
 	CMPQ R9, BX
-	JGE  rows174
+	JGE  rows162
 
-row173:
+row161:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13825,7 +13783,7 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows174
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13838,7 +13796,7 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows174
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13851,7 +13809,7 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows174
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13864,7 +13822,7 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows174
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13877,7 +13835,7 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows174
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13890,7 +13848,7 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows174
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13903,7 +13861,7 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows174
+	JGE          rows162
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13916,21 +13874,21 @@ row173:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row173
+	JLT          row161
 
-rows174:
-	JMP summed163
+rows162:
+	JMP summed151
 
-zeros170:
+zeros158:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows176
+	JGE     rows164
 
-row175:
+row163:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13960,13 +13918,13 @@ row175:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row175
+	JLT          row163
 
-rows176:
+rows164:
 	CMPQ R9, BX
-	JGE  rows178
+	JGE  rows166
 
-row177:
+row165:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13985,7 +13943,7 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows178
+	JGE          rows166
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14004,7 +13962,7 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows178
+	JGE          rows166
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14023,7 +13981,7 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows178
+	JGE          rows166
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14042,7 +14000,7 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows178
+	JGE          rows166
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14061,7 +14019,7 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows178
+	JGE          rows166
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14080,7 +14038,7 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows178
+	JGE          rows166
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14099,7 +14057,7 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows178
+	JGE          rows166
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14118,61 +14076,61 @@ row177:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row177
+	JLT          row165
 
-rows178:
-summed163:
-summed179:
+rows166:
+summed151:
+summed167:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special182
+	JNE  special170
 
-final180:
-	MOVQ    8(SP), DX
+final168:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around183
+	JNE     around171
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored184
+	JMP     stored172
 
-around183:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around171:
+	VMOVNTDQ Y0, (CX)
 
-stored184:
-stored181:
+stored172:
+stored169:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result158
-	JMP  over160
+	JLT  result146
+	JMP  over148
 
-many161:
+many149:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany159
-	JMP   few162
+	JEQ   tooMany147
+	JMP   few150
 
-special182:
+special170:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow185
+	JEQ     narrow173
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored181
+	JMP     stored169
 
-narrow185:
+narrow173:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip186
+	JEQ          skip174
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty187
+	JEQ          empty175
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty187:
-skip186:
+empty175:
+skip174:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip188
+	JEQ          skip176
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -14185,32 +14143,32 @@ skip186:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip188:
-	JMP final180
+skip176:
+	JMP final168
 
-empty164:
+empty152:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed179
-	MOVQ    8(SP), DX
+	JNE     summed167
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around189
+	JNE     around177
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored190
+	JMP     stored178
 
-around189:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around177:
+	VMOVNTDQ Y0, (CX)
 
-stored190:
-	JMP stored181
+stored178:
+	JMP stored169
 
-tooMany159:
+tooMany147:
 	MOVQ SI, results+24(FP)
 
-over160:
+over148:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile154
+	JNE  tile142
 
 done1:
 	MOVQ results+24(FP), AX
@@ -14246,10 +14204,10 @@ TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile192:
+tile180:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower193
+	JLE     narrower181
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -14258,21 +14216,21 @@ tile192:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over196
+	JGE     over184
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result194:
+result182:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many197
+	JGT  many185
 
-few198:
+few186:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14282,9 +14240,9 @@ few198:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty200
+	JGE     empty188
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none201
+	JEQ     none189
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -14295,9 +14253,9 @@ few198:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows203
+	JGE     rows191
 
-row202:
+row190:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14372,13 +14330,13 @@ row202:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row202
+	JLT          row190
 
-rows203:
+rows191:
 	CMPQ R10, BX
-	JGE  rows205
+	JGE  rows193
 
-row204:
+row192:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -14442,23 +14400,23 @@ row204:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row204
+	JLT          row192
 
-rows205:
-	JMP summed199
+rows193:
+	JMP summed187
 
-none201:
+none189:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros206
+	JEQ     zeros194
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows208
+	JGE     rows196
 
-row207:
+row195:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -14506,13 +14464,13 @@ row207:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row207
+	JLT          row195
 
-rows208:
+rows196:
 	CMPQ R9, BX
-	JGE  rows210
+	JGE  rows198
 
-row209:
+row197:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14553,21 +14511,21 @@ row209:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row209
+	JLT          row197
 
-rows210:
-	JMP summed199
+rows198:
+	JMP summed187
 
-zeros206:
+zeros194:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows212
+	JGE     rows200
 
-row211:
+row199:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -14632,13 +14590,13 @@ row211:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row211
+	JLT          row199
 
-rows212:
+rows200:
 	CMPQ R9, BX
-	JGE  rows214
+	JGE  rows202
 
-row213:
+row201:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14692,62 +14650,55 @@ row213:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row213
+	JLT          row201
 
-rows214:
-summed199:
-summed215:
+rows202:
+summed187:
+summed203:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special218
+	JNE  special206
 
-final216:
+final204:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around219
+	JNE     around207
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
-	JMP     stored220
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored208
 
-around219:
+around207:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
 
-stored220:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around221
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored222
-
-around221:
-	VMOVNTDQ Y6, 192(CX)(DX*4)
-	VMOVNTDQ Y7, 224(CX)(DX*4)
-
-stored222:
-stored217:
+stored208:
+stored205:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result194
-	JMP  over196
+	JLT  result182
+	JMP  over184
 
-many197:
+many185:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany195
-	JMP   few198
+	JEQ   tooMany183
+	JMP   few186
 
-special218:
+special206:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow223
+	JEQ     narrow209
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -14758,14 +14709,14 @@ special218:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored217
+	JMP     stored205
 
-narrow223:
+narrow209:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip224
+	JEQ          skip210
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty225
+	JEQ          empty211
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -14779,10 +14730,10 @@ narrow223:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty225:
-skip224:
+empty211:
+skip210:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip226
+	JEQ     skip212
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -14802,59 +14753,52 @@ skip224:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip226:
-	JMP final216
+skip212:
+	JMP final204
 
-empty200:
+empty188:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed215
+	JNE     summed203
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around227
+	JNE     around213
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored228
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored214
 
-around227:
+around213:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
 
-stored228:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around229
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored230
+stored214:
+	JMP stored205
 
-around229:
-	VMOVNTDQ Y0, 192(CX)(DX*4)
-	VMOVNTDQ Y0, 224(CX)(DX*4)
-
-stored230:
-	JMP stored217
-
-tooMany195:
+tooMany183:
 	MOVQ SI, results+24(FP)
 
-over196:
+over184:
 	SUBQ $0x00000040, (SP)
-	JLE  done191
+	JLE  done179
 	ADDQ $0x00000040, DI
 	ADDQ $+256, to+56(FP)
-	JMP  tile192
+	JMP  tile180
 
-narrower193:
+narrower181:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower232
+	JLE     narrower216
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -14863,21 +14807,21 @@ narrower193:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over235
+	JGE     over219
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result233:
+result217:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many236
+	JGT  many220
 
-few237:
+few221:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14885,9 +14829,9 @@ few237:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty239
+	JGE     empty223
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none240
+	JEQ     none224
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -14898,9 +14842,9 @@ few237:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows242
+	JGE     rows226
 
-row241:
+row225:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14963,13 +14907,13 @@ row241:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row241
+	JLT          row225
 
-rows242:
+rows226:
 	CMPQ R10, BX
-	JGE  rows244
+	JGE  rows228
 
-row243:
+row227:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -15021,23 +14965,23 @@ row243:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row243
+	JLT          row227
 
-rows244:
-	JMP summed238
+rows228:
+	JMP summed222
 
-none240:
+none224:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros245
+	JEQ     zeros229
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows247
+	JGE     rows231
 
-row246:
+row230:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15077,13 +15021,13 @@ row246:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row246
+	JLT          row230
 
-rows247:
+rows231:
 	CMPQ R9, BX
-	JGE  rows249
+	JGE  rows233
 
-row248:
+row232:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15116,21 +15060,21 @@ row248:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row248
+	JLT          row232
 
-rows249:
-	JMP summed238
+rows233:
+	JMP summed222
 
-zeros245:
+zeros229:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows251
+	JGE     rows235
 
-row250:
+row234:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15185,13 +15129,13 @@ row250:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row250
+	JLT          row234
 
-rows251:
+rows235:
 	CMPQ R9, BX
-	JGE  rows253
+	JGE  rows237
 
-row252:
+row236:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15235,58 +15179,51 @@ row252:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row252
+	JLT          row236
 
-rows253:
+rows237:
+summed222:
 summed238:
-summed254:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special257
+	JNE  special241
 
-final255:
+final239:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around258
+	JNE     around242
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored259
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored243
 
-around258:
+around242:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored259:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around260
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored261
-
-around260:
-	VMOVNTDQ Y4, 128(CX)(DX*4)
-	VMOVNTDQ Y5, 160(CX)(DX*4)
-
-stored261:
-stored256:
+stored243:
+stored240:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result233
-	JMP  over235
+	JLT  result217
+	JMP  over219
 
-many236:
+many220:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany234
-	JMP   few237
+	JEQ   tooMany218
+	JMP   few221
 
-special257:
+special241:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow262
+	JEQ     narrow244
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -15295,14 +15232,14 @@ special257:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored256
+	JMP     stored240
 
-narrow262:
+narrow244:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip263
+	JEQ          skip245
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty264
+	JEQ          empty246
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -15314,10 +15251,10 @@ narrow262:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty264:
-skip263:
+empty246:
+skip245:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip265
+	JEQ     skip247
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -15333,51 +15270,44 @@ skip263:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip265:
-	JMP final255
+skip247:
+	JMP final239
 
-empty239:
+empty223:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed254
+	JNE     summed238
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around266
+	JNE     around248
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored267
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored249
 
-around266:
+around248:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored267:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around268
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored269
+stored249:
+	JMP stored240
 
-around268:
-	VMOVNTDQ Y0, 128(CX)(DX*4)
-	VMOVNTDQ Y0, 160(CX)(DX*4)
-
-stored269:
-	JMP stored256
-
-tooMany234:
+tooMany218:
 	MOVQ SI, results+24(FP)
 
-over235:
-	JMP done191
+over219:
+	JMP done179
 
-narrower232:
+narrower216:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower271
+	JLE     narrower251
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -15386,29 +15316,29 @@ narrower232:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over274
+	JGE     over254
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result272:
+result252:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many275
+	JGT  many255
 
-few276:
+few256:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty278
+	JGE     empty258
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none279
+	JEQ     none259
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -15419,9 +15349,9 @@ few276:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows281
+	JGE     rows261
 
-row280:
+row260:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15472,13 +15402,13 @@ row280:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row280
+	JLT          row260
 
-rows281:
+rows261:
 	CMPQ R10, BX
-	JGE  rows283
+	JGE  rows263
 
-row282:
+row262:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -15518,23 +15448,23 @@ row282:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row282
+	JLT          row262
 
-rows283:
-	JMP summed277
+rows263:
+	JMP summed257
 
-none279:
+none259:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros284
+	JEQ     zeros264
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows286
+	JGE     rows266
 
-row285:
+row265:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15566,13 +15496,13 @@ row285:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row285
+	JLT          row265
 
-rows286:
+rows266:
 	CMPQ R9, BX
-	JGE  rows288
+	JGE  rows268
 
-row287:
+row267:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15597,21 +15527,21 @@ row287:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row287
+	JLT          row267
 
-rows288:
-	JMP summed277
+rows268:
+	JMP summed257
 
-zeros284:
+zeros264:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows290
+	JGE     rows270
 
-row289:
+row269:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15656,13 +15586,13 @@ row289:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row289
+	JLT          row269
 
-rows290:
+rows270:
 	CMPQ R9, BX
-	JGE  rows292
+	JGE  rows272
 
-row291:
+row271:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15696,68 +15626,61 @@ row291:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row291
+	JLT          row271
 
-rows292:
-summed277:
-summed293:
+rows272:
+summed257:
+summed273:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special296
+	JNE  special276
 
-final294:
+final274:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around297
+	JNE     around277
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored298
-
-around297:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored298:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around299
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored300
+	JMP     stored278
 
-around299:
-	VMOVNTDQ Y2, 64(CX)(DX*4)
-	VMOVNTDQ Y3, 96(CX)(DX*4)
+around277:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored300:
-stored295:
+stored278:
+stored275:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result272
-	JMP  over274
+	JLT  result252
+	JMP  over254
 
-many275:
+many255:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany273
-	JMP   few276
+	JEQ   tooMany253
+	JMP   few256
 
-special296:
+special276:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow301
+	JEQ     narrow279
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored295
+	JMP     stored275
 
-narrow301:
+narrow279:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip302
+	JEQ          skip280
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty303
+	JEQ          empty281
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -15767,10 +15690,10 @@ narrow301:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty303:
-skip302:
+empty281:
+skip280:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip304
+	JEQ     skip282
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -15782,47 +15705,40 @@ skip302:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip304:
-	JMP final294
+skip282:
+	JMP final274
 
-empty278:
+empty258:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed293
+	JNE     summed273
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around305
+	JNE     around283
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored306
-
-around305:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored306:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around307
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored308
+	JMP     stored284
 
-around307:
-	VMOVNTDQ Y0, 64(CX)(DX*4)
-	VMOVNTDQ Y0, 96(CX)(DX*4)
+around283:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored308:
-	JMP stored295
+stored284:
+	JMP stored275
 
-tooMany273:
+tooMany253:
 	MOVQ SI, results+24(FP)
 
-over274:
-	JMP done191
+over254:
+	JMP done179
 
-narrower271:
+narrower251:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower310
+	JLT     narrower286
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -15831,27 +15747,27 @@ narrower271:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over313
+	JGE     over289
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result311:
+result287:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many314
+	JGT  many290
 
-few315:
+few291:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty317
+	JGE     empty293
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none318
+	JEQ     none294
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -15862,9 +15778,9 @@ few315:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows320
+	JGE     rows296
 
-row319:
+row295:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15903,13 +15819,13 @@ row319:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row319
+	JLT          row295
 
-rows320:
+rows296:
 	CMPQ R9, BX
-	JGE  rows322
+	JGE  rows298
 
-row321:
+row297:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -15937,7 +15853,7 @@ row321:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows322
+	JGE          rows298
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -15965,7 +15881,7 @@ row321:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows322
+	JGE          rows298
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -15993,7 +15909,7 @@ row321:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows322
+	JGE          rows298
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -16021,23 +15937,23 @@ row321:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row321
+	JLT          row297
 
-rows322:
-	JMP summed316
+rows298:
+	JMP summed292
 
-none318:
+none294:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros323
+	JEQ     zeros299
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows325
+	JGE     rows301
 
-row324:
+row300:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -16061,13 +15977,13 @@ row324:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row324
+	JLT          row300
 
-rows325:
+rows301:
 	CMPQ DI, BX
-	JGE  rows327
+	JGE  rows303
 
-row326:
+row302:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16084,7 +16000,7 @@ row326:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows327
+	JGE          rows303
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16101,7 +16017,7 @@ row326:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows327
+	JGE          rows303
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16118,7 +16034,7 @@ row326:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows327
+	JGE          rows303
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16135,21 +16051,21 @@ row326:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row326
+	JLT          row302
 
-rows327:
-	JMP summed316
+rows303:
+	JMP summed292
 
-zeros323:
+zeros299:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows329
+	JGE     rows305
 
-row328:
+row304:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -16184,13 +16100,13 @@ row328:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row328
+	JLT          row304
 
-rows329:
+rows305:
 	CMPQ DI, BX
-	JGE  rows331
+	JGE  rows307
 
-row330:
+row306:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16214,7 +16130,7 @@ row330:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows331
+	JGE          rows307
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16238,7 +16154,7 @@ row330:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows331
+	JGE          rows307
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16262,7 +16178,7 @@ row330:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows331
+	JGE          rows307
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16286,55 +16202,55 @@ row330:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row330
+	JLT          row306
 
-rows331:
-summed316:
-summed332:
+rows307:
+summed292:
+summed308:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special335
+	JNE  special311
 
-final333:
-	MOVQ    8(SP), DX
+final309:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around336
+	JNE     around312
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored337
+	JMP     stored313
 
-around336:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y1, 32(CX)(DX*4)
+around312:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored337:
-stored334:
+stored313:
+stored310:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result311
-	JMP  over313
+	JLT  result287
+	JMP  over289
 
-many314:
+many290:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany312
-	JMP   few315
+	JEQ   tooMany288
+	JMP   few291
 
-special335:
+special311:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow338
+	JEQ     narrow314
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored334
+	JMP     stored310
 
-narrow338:
+narrow314:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip339
+	JEQ          skip315
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty340
+	JEQ          empty316
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -16342,10 +16258,10 @@ narrow338:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty340:
-skip339:
+empty316:
+skip315:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip341
+	JEQ          skip317
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -16366,61 +16282,61 @@ skip339:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip341:
-	JMP final333
+skip317:
+	JMP final309
 
-empty317:
+empty293:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed332
-	MOVQ    8(SP), DX
+	JNE     summed308
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around342
+	JNE     around318
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored343
+	JMP     stored319
 
-around342:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y0, 32(CX)(DX*4)
+around318:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored343:
-	JMP stored334
+stored319:
+	JMP stored310
 
-tooMany312:
+tooMany288:
 	MOVQ SI, results+24(FP)
 
-over313:
-	JMP done191
+over289:
+	JMP done179
 
-narrower310:
+narrower286:
 	XORQ CX, CX
 
-tile344:
+tile320:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over350
+	JGE  over326
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result348:
+result324:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many351
+	JGT  many327
 
-few352:
+few328:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty354
+	JGE     empty330
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none355
+	JEQ     none331
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -16431,9 +16347,9 @@ few352:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows357
+	JGE     rows333
 
-row356:
+row332:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -16466,13 +16382,13 @@ row356:
 	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row356
+	JLT          row332
 
-rows357:
+rows333:
 	CMPQ R10, BX
-	JGE  rows359
+	JGE  rows335
 
-row358:
+row334:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16494,7 +16410,7 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows359
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16516,7 +16432,7 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows359
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16538,7 +16454,7 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows359
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16560,7 +16476,7 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows359
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16582,7 +16498,7 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows359
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16604,7 +16520,7 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows359
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16626,7 +16542,7 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows359
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16648,23 +16564,23 @@ row358:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row358
+	JLT          row334
 
-rows359:
-	JMP summed353
+rows335:
+	JMP summed329
 
-none355:
+none331:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros360
+	JEQ     zeros336
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows362
+	JGE     rows338
 
-row361:
+row337:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -16684,13 +16600,13 @@ row361:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row361
+	JLT          row337
 
-rows362:
+rows338:
 	CMPQ R9, BX
-	JGE  rows364
+	JGE  rows340
 
-row363:
+row339:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16703,7 +16619,7 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows340
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16716,7 +16632,7 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows340
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16729,7 +16645,7 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows340
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16742,7 +16658,7 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows340
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16755,7 +16671,7 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows340
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16768,7 +16684,7 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows340
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16781,7 +16697,7 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows364
+	JGE          rows340
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16794,21 +16710,21 @@ row363:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row363
+	JLT          row339
 
-rows364:
-	JMP summed353
+rows340:
+	JMP summed329
 
-zeros360:
+zeros336:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows366
+	JGE     rows342
 
-row365:
+row341:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -16838,13 +16754,13 @@ row365:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row365
+	JLT          row341
 
-rows366:
+rows342:
 	CMPQ R9, BX
-	JGE  rows368
+	JGE  rows344
 
-row367:
+row343:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16863,7 +16779,7 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows368
+	JGE          rows344
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16882,7 +16798,7 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows368
+	JGE          rows344
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16901,7 +16817,7 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows368
+	JGE          rows344
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16920,7 +16836,7 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows368
+	JGE          rows344
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16939,7 +16855,7 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows368
+	JGE          rows344
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16958,7 +16874,7 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows368
+	JGE          rows344
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16977,7 +16893,7 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows368
+	JGE          rows344
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16996,61 +16912,61 @@ row367:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row367
+	JLT          row343
 
-rows368:
-summed353:
-summed369:
+rows344:
+summed329:
+summed345:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special372
+	JNE  special348
 
-final370:
-	MOVQ    8(SP), DX
+final346:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around373
+	JNE     around349
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored374
+	JMP     stored350
 
-around373:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around349:
+	VMOVNTDQ Y0, (CX)
 
-stored374:
-stored371:
+stored350:
+stored347:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result348
-	JMP  over350
+	JLT  result324
+	JMP  over326
 
-many351:
+many327:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany349
-	JMP   few352
+	JEQ   tooMany325
+	JMP   few328
 
-special372:
+special348:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow375
+	JEQ     narrow351
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored371
+	JMP     stored347
 
-narrow375:
+narrow351:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip376
+	JEQ          skip352
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty377
+	JEQ          empty353
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty377:
-skip376:
+empty353:
+skip352:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip378
+	JEQ          skip354
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -17063,34 +16979,34 @@ skip376:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip378:
-	JMP final370
+skip354:
+	JMP final346
 
-empty354:
+empty330:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed369
-	MOVQ    8(SP), DX
+	JNE     summed345
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around379
+	JNE     around355
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored380
+	JMP     stored356
 
-around379:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around355:
+	VMOVNTDQ Y0, (CX)
 
-stored380:
-	JMP stored371
+stored356:
+	JMP stored347
 
-tooMany349:
+tooMany325:
 	MOVQ SI, results+24(FP)
 
-over350:
+over326:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile344
+	JNE  tile320
 
-done191:
+done179:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -17114,10 +17030,10 @@ TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile382:
+tile358:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower383
+	JLE     narrower359
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -17127,21 +17043,21 @@ tile382:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over386
+	JGE     over362
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result384:
+result360:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many387
+	JGT  many363
 
-few388:
+few364:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17151,9 +17067,9 @@ few388:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty390
+	JGE     empty366
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none391
+	JEQ     none367
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -17164,9 +17080,9 @@ few388:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows393
+	JGE     rows369
 
-row392:
+row368:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17273,13 +17189,13 @@ row392:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row392
+	JLT          row368
 
-rows393:
+rows369:
 	CMPQ R10, BX
-	JGE  rows395
+	JGE  rows371
 
-row394:
+row370:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -17375,23 +17291,23 @@ row394:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row394
+	JLT          row370
 
-rows395:
-	JMP summed389
+rows371:
+	JMP summed365
 
-none391:
+none367:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros396
+	JEQ     zeros372
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows398
+	JGE     rows374
 
-row397:
+row373:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -17471,13 +17387,13 @@ row397:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row397
+	JLT          row373
 
-rows398:
+rows374:
 	CMPQ R9, BX
-	JGE  rows400
+	JGE  rows376
 
-row399:
+row375:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -17550,21 +17466,21 @@ row399:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row399
+	JLT          row375
 
-rows400:
-	JMP summed389
+rows376:
+	JMP summed365
 
-zeros396:
+zeros372:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows402
+	JGE     rows378
 
-row401:
+row377:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -17661,13 +17577,13 @@ row401:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row401
+	JLT          row377
 
-rows402:
+rows378:
 	CMPQ R9, BX
-	JGE  rows404
+	JGE  rows380
 
-row403:
+row379:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -17753,62 +17669,55 @@ row403:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row403
+	JLT          row379
 
-rows404:
-summed389:
-summed405:
+rows380:
+summed365:
+summed381:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special408
+	JNE  special384
 
-final406:
+final382:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around409
+	JNE     around385
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
-	JMP     stored410
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored386
 
-around409:
+around385:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
 
-stored410:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around411
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored412
-
-around411:
-	VMOVNTDQ Y6, 192(CX)(DX*4)
-	VMOVNTDQ Y7, 224(CX)(DX*4)
-
-stored412:
-stored407:
+stored386:
+stored383:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result384
-	JMP  over386
+	JLT  result360
+	JMP  over362
 
-many387:
+many363:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany385
-	JMP   few388
+	JEQ   tooMany361
+	JMP   few364
 
-special408:
+special384:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow413
+	JEQ     narrow387
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -17819,14 +17728,14 @@ special408:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored407
+	JMP     stored383
 
-narrow413:
+narrow387:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip414
+	JEQ          skip388
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty415
+	JEQ          empty389
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -17840,10 +17749,10 @@ narrow413:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty415:
-skip414:
+empty389:
+skip388:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip416
+	JEQ     skip390
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -17863,59 +17772,52 @@ skip414:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip416:
-	JMP final406
+skip390:
+	JMP final382
 
-empty390:
+empty366:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed405
+	JNE     summed381
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around417
+	JNE     around391
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored418
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored392
 
-around417:
+around391:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
 
-stored418:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around419
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored420
+stored392:
+	JMP stored383
 
-around419:
-	VMOVNTDQ Y0, 192(CX)(DX*4)
-	VMOVNTDQ Y0, 224(CX)(DX*4)
-
-stored420:
-	JMP stored407
-
-tooMany385:
+tooMany361:
 	MOVQ SI, results+24(FP)
 
-over386:
+over362:
 	SUBQ $0x00000040, (SP)
-	JLE  done381
+	JLE  done357
 	ADDQ $0x00000020, DI
 	ADDQ $+256, to+56(FP)
-	JMP  tile382
+	JMP  tile358
 
-narrower383:
+narrower359:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower422
+	JLE     narrower394
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -17925,21 +17827,21 @@ narrower383:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over425
+	JGE     over397
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result423:
+result395:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many426
+	JGT  many398
 
-few427:
+few399:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17947,9 +17849,9 @@ few427:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty429
+	JGE     empty401
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none430
+	JEQ     none402
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -17960,9 +17862,9 @@ few427:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows432
+	JGE     rows404
 
-row431:
+row403:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18049,13 +17951,13 @@ row431:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row431
+	JLT          row403
 
-rows432:
+rows404:
 	CMPQ R10, BX
-	JGE  rows434
+	JGE  rows406
 
-row433:
+row405:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -18131,23 +18033,23 @@ row433:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row433
+	JLT          row405
 
-rows434:
-	JMP summed428
+rows406:
+	JMP summed400
 
-none430:
+none402:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros435
+	JEQ     zeros407
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows437
+	JGE     rows409
 
-row436:
+row408:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18211,13 +18113,13 @@ row436:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row436
+	JLT          row408
 
-rows437:
+rows409:
 	CMPQ R9, BX
-	JGE  rows439
+	JGE  rows411
 
-row438:
+row410:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18274,21 +18176,21 @@ row438:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row438
+	JLT          row410
 
-rows439:
-	JMP summed428
+rows411:
+	JMP summed400
 
-zeros435:
+zeros407:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows441
+	JGE     rows413
 
-row440:
+row412:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18367,13 +18269,13 @@ row440:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row440
+	JLT          row412
 
-rows441:
+rows413:
 	CMPQ R9, BX
-	JGE  rows443
+	JGE  rows415
 
-row442:
+row414:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18441,58 +18343,51 @@ row442:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row442
+	JLT          row414
 
-rows443:
-summed428:
-summed444:
+rows415:
+summed400:
+summed416:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special447
+	JNE  special419
 
-final445:
+final417:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around448
+	JNE     around420
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored449
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored421
 
-around448:
+around420:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored449:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around450
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored451
-
-around450:
-	VMOVNTDQ Y4, 128(CX)(DX*4)
-	VMOVNTDQ Y5, 160(CX)(DX*4)
-
-stored451:
-stored446:
+stored421:
+stored418:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result423
-	JMP  over425
+	JLT  result395
+	JMP  over397
 
-many426:
+many398:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany424
-	JMP   few427
+	JEQ   tooMany396
+	JMP   few399
 
-special447:
+special419:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow452
+	JEQ     narrow422
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -18501,14 +18396,14 @@ special447:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored446
+	JMP     stored418
 
-narrow452:
+narrow422:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip453
+	JEQ          skip423
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty454
+	JEQ          empty424
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -18520,10 +18415,10 @@ narrow452:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty454:
-skip453:
+empty424:
+skip423:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip455
+	JEQ     skip425
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -18539,51 +18434,44 @@ skip453:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip455:
-	JMP final445
+skip425:
+	JMP final417
 
-empty429:
+empty401:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed444
+	JNE     summed416
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around456
+	JNE     around426
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored457
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored427
 
-around456:
+around426:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored457:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around458
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored459
+stored427:
+	JMP stored418
 
-around458:
-	VMOVNTDQ Y0, 128(CX)(DX*4)
-	VMOVNTDQ Y0, 160(CX)(DX*4)
-
-stored459:
-	JMP stored446
-
-tooMany424:
+tooMany396:
 	MOVQ SI, results+24(FP)
 
-over425:
-	JMP done381
+over397:
+	JMP done357
 
-narrower422:
+narrower394:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower461
+	JLE     narrower429
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -18593,29 +18481,29 @@ narrower422:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over464
+	JGE     over432
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result462:
+result430:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many465
+	JGT  many433
 
-few466:
+few434:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty468
+	JGE     empty436
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none469
+	JEQ     none437
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -18626,9 +18514,9 @@ few466:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows471
+	JGE     rows439
 
-row470:
+row438:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18695,13 +18583,13 @@ row470:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row470
+	JLT          row438
 
-rows471:
+rows439:
 	CMPQ R10, BX
-	JGE  rows473
+	JGE  rows441
 
-row472:
+row440:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -18757,23 +18645,23 @@ row472:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row472
+	JLT          row440
 
-rows473:
-	JMP summed467
+rows441:
+	JMP summed435
 
-none469:
+none437:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros474
+	JEQ     zeros442
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows476
+	JGE     rows444
 
-row475:
+row443:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18821,13 +18709,13 @@ row475:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row475
+	JLT          row443
 
-rows476:
+rows444:
 	CMPQ R9, BX
-	JGE  rows478
+	JGE  rows446
 
-row477:
+row445:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18868,21 +18756,21 @@ row477:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row477
+	JLT          row445
 
-rows478:
-	JMP summed467
+rows446:
+	JMP summed435
 
-zeros474:
+zeros442:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows480
+	JGE     rows448
 
-row479:
+row447:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18943,13 +18831,13 @@ row479:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row479
+	JLT          row447
 
-rows480:
+rows448:
 	CMPQ R9, BX
-	JGE  rows482
+	JGE  rows450
 
-row481:
+row449:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18999,68 +18887,61 @@ row481:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row481
+	JLT          row449
 
-rows482:
-summed467:
-summed483:
+rows450:
+summed435:
+summed451:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special486
+	JNE  special454
 
-final484:
+final452:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around487
+	JNE     around455
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored488
-
-around487:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored488:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around489
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored490
+	JMP     stored456
 
-around489:
-	VMOVNTDQ Y2, 64(CX)(DX*4)
-	VMOVNTDQ Y3, 96(CX)(DX*4)
+around455:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored490:
-stored485:
+stored456:
+stored453:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result462
-	JMP  over464
+	JLT  result430
+	JMP  over432
 
-many465:
+many433:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany463
-	JMP   few466
+	JEQ   tooMany431
+	JMP   few434
 
-special486:
+special454:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow491
+	JEQ     narrow457
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored485
+	JMP     stored453
 
-narrow491:
+narrow457:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip492
+	JEQ          skip458
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty493
+	JEQ          empty459
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -19070,10 +18951,10 @@ narrow491:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty493:
-skip492:
+empty459:
+skip458:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip494
+	JEQ     skip460
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -19085,47 +18966,40 @@ skip492:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip494:
-	JMP final484
+skip460:
+	JMP final452
 
-empty468:
+empty436:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed483
+	JNE     summed451
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around495
+	JNE     around461
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored496
-
-around495:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored496:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around497
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored498
+	JMP     stored462
 
-around497:
-	VMOVNTDQ Y0, 64(CX)(DX*4)
-	VMOVNTDQ Y0, 96(CX)(DX*4)
+around461:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored498:
-	JMP stored485
+stored462:
+	JMP stored453
 
-tooMany463:
+tooMany431:
 	MOVQ SI, results+24(FP)
 
-over464:
-	JMP done381
+over432:
+	JMP done357
 
-narrower461:
+narrower429:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower500
+	JLT     narrower464
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -19135,27 +19009,27 @@ narrower461:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over503
+	JGE     over467
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result501:
+result465:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many504
+	JGT  many468
 
-few505:
+few469:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty507
+	JGE     empty471
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none508
+	JEQ     none472
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -19166,9 +19040,9 @@ few505:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows510
+	JGE     rows474
 
-row509:
+row473:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -19215,13 +19089,13 @@ row509:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row509
+	JLT          row473
 
-rows510:
+rows474:
 	CMPQ R9, BX
-	JGE  rows512
+	JGE  rows476
 
-row511:
+row475:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19257,7 +19131,7 @@ row511:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows512
+	JGE          rows476
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19293,7 +19167,7 @@ row511:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows512
+	JGE          rows476
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19329,7 +19203,7 @@ row511:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows512
+	JGE          rows476
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19365,23 +19239,23 @@ row511:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row511
+	JLT          row475
 
-rows512:
-	JMP summed506
+rows476:
+	JMP summed470
 
-none508:
+none472:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros513
+	JEQ     zeros477
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows515
+	JGE     rows479
 
-row514:
+row478:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -19413,13 +19287,13 @@ row514:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row514
+	JLT          row478
 
-rows515:
+rows479:
 	CMPQ DI, BX
-	JGE  rows517
+	JGE  rows481
 
-row516:
+row480:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19444,7 +19318,7 @@ row516:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows517
+	JGE          rows481
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19469,7 +19343,7 @@ row516:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows517
+	JGE          rows481
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19494,7 +19368,7 @@ row516:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows517
+	JGE          rows481
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19519,21 +19393,21 @@ row516:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row516
+	JLT          row480
 
-rows517:
-	JMP summed506
+rows481:
+	JMP summed470
 
-zeros513:
+zeros477:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows519
+	JGE     rows483
 
-row518:
+row482:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -19576,13 +19450,13 @@ row518:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row518
+	JLT          row482
 
-rows519:
+rows483:
 	CMPQ DI, BX
-	JGE  rows521
+	JGE  rows485
 
-row520:
+row484:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19614,7 +19488,7 @@ row520:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows521
+	JGE          rows485
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19646,7 +19520,7 @@ row520:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows521
+	JGE          rows485
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19678,7 +19552,7 @@ row520:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows521
+	JGE          rows485
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19710,55 +19584,55 @@ row520:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row520
+	JLT          row484
 
-rows521:
-summed506:
-summed522:
+rows485:
+summed470:
+summed486:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special525
+	JNE  special489
 
-final523:
-	MOVQ    8(SP), DX
+final487:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around526
+	JNE     around490
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored527
+	JMP     stored491
 
-around526:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y1, 32(CX)(DX*4)
+around490:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored527:
-stored524:
+stored491:
+stored488:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result501
-	JMP  over503
+	JLT  result465
+	JMP  over467
 
-many504:
+many468:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany502
-	JMP   few505
+	JEQ   tooMany466
+	JMP   few469
 
-special525:
+special489:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow528
+	JEQ     narrow492
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored524
+	JMP     stored488
 
-narrow528:
+narrow492:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip529
+	JEQ          skip493
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty530
+	JEQ          empty494
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -19766,10 +19640,10 @@ narrow528:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty530:
-skip529:
+empty494:
+skip493:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip531
+	JEQ          skip495
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -19790,62 +19664,62 @@ skip529:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip531:
-	JMP final523
+skip495:
+	JMP final487
 
-empty507:
+empty471:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed522
-	MOVQ    8(SP), DX
+	JNE     summed486
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around532
+	JNE     around496
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored533
+	JMP     stored497
 
-around532:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y0, 32(CX)(DX*4)
+around496:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored533:
-	JMP stored524
+stored497:
+	JMP stored488
 
-tooMany502:
+tooMany466:
 	MOVQ SI, results+24(FP)
 
-over503:
-	JMP done381
+over467:
+	JMP done357
 
-narrower500:
+narrower464:
 	XORQ CX, CX
 
-tile534:
+tile498:
 	MOVQ CX, 8(SP)
 	SARQ $0x01, CX
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over540
+	JGE  over504
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result538:
+result502:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many541
+	JGT  many505
 
-few542:
+few506:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty544
+	JGE     empty508
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none545
+	JEQ     none509
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -19856,9 +19730,9 @@ few542:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows547
+	JGE     rows511
 
-row546:
+row510:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19895,6 +19769,917 @@ row546:
 	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
+	JLT          row510
+
+rows511:
+	CMPQ R10, BX
+	JGE  rows513
+
+row512:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row512
+
+rows513:
+	JMP summed507
+
+none509:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros514
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows516
+
+row515:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row515
+
+rows516:
+	CMPQ R9, BX
+	JGE  rows518
+
+row517:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row517
+
+rows518:
+	JMP summed507
+
+zeros514:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows520
+
+row519:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row519
+
+rows520:
+	CMPQ R9, BX
+	JGE  rows522
+
+row521:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row521
+
+rows522:
+summed507:
+summed523:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special526
+
+final524:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around527
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored528
+
+around527:
+	VMOVNTDQ Y0, (CX)
+
+stored528:
+stored525:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result502
+	JMP  over504
+
+many505:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany503
+	JMP   few506
+
+special526:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow529
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored525
+
+narrow529:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip530
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty531
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty531:
+skip530:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip532
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip532:
+	JMP final524
+
+empty508:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed523
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around533
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored534
+
+around533:
+	VMOVNTDQ Y0, (CX)
+
+stored534:
+	JMP stored525
+
+tooMany503:
+	MOVQ SI, results+24(FP)
+
+over504:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile498
+
+done357:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+// func sumCodesAVX2U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile536:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower537
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over540
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result538:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many541
+
+few542:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty544
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none545
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows547
+
+row546:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row546
 
 rows547:
@@ -19904,209 +20689,97 @@ rows547:
 row548:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
+	VBROADCASTSS (R9), Y8
 	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y9
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows549
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows549
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows549
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows549
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows549
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows549
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows549
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
 	JLT          row548
@@ -20137,16 +20810,72 @@ row551:
 	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   3(R8)(R11*1)
+	VBROADCASTSS (R13), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
 	JLT          row551
@@ -20161,134 +20890,71 @@ row553:
 	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows554
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows554
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows554
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows554
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows554
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows554
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows554
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VBROADCASTSS (R11), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
 	JLT          row553
@@ -20321,798 +20987,6 @@ row555:
 	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   3(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row555
-
-rows556:
-	CMPQ R9, BX
-	JGE  rows558
-
-row557:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows558
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows558
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows558
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows558
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows558
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows558
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows558
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y1, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row557
-
-rows558:
-summed543:
-summed559:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special562
-
-final560:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around563
-	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored564
-
-around563:
-	VMOVNTDQ Y0, (CX)(DX*4)
-
-stored564:
-stored561:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result538
-	JMP  over540
-
-many541:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany539
-	JMP   few542
-
-special562:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow565
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored561
-
-narrow565:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip566
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty567
-	SHRQ         $0x03, R9
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
-
-empty567:
-skip566:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip568
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y1
-	VADDPS       Y0, Y1, Y0
-
-skip568:
-	JMP final560
-
-empty544:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed559
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around569
-	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored570
-
-around569:
-	VMOVNTDQ Y0, (CX)(DX*4)
-
-stored570:
-	JMP stored561
-
-tooMany539:
-	MOVQ SI, results+24(FP)
-
-over540:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
-	JNE  tile534
-
-done381:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
-// func sumCodesAVX2U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
-	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
-
-tile572:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
-	JLE     narrower573
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over576
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
-
-result574:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many577
-
-few578:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
-	JGE     empty580
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none581
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows583
-
-row582:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y9
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBQ    (DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBQ    4(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBQ    16(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBQ    20(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBQ    24(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBQ    28(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row582
-
-rows583:
-	CMPQ R10, BX
-	JGE  rows585
-
-row584:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y9
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBQ    (DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VPMOVZXBQ    4(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBQ    16(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBQ    20(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBQ    24(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBQ    28(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row584
-
-rows585:
-	JMP summed579
-
-none581:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros586
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows588
-
-row587:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	VPMOVZXBQ    (DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row587
-
-rows588:
-	CMPQ R9, BX
-	JGE  rows590
-
-row589:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	VPMOVZXBQ    (DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row589
-
-rows590:
-	JMP summed579
-
-zeros586:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows592
-
-row591:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y8
 	MOVQ         (R9), R13
 	IMULQ        zeroRow+112(FP), R13
@@ -21194,13 +21068,13 @@ row591:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row591
+	JLT          row555
 
-rows592:
+rows556:
 	CMPQ R9, BX
-	JGE  rows594
+	JGE  rows558
 
-row593:
+row557:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21286,62 +21160,55 @@ row593:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row593
+	JLT          row557
 
-rows594:
-summed579:
-summed595:
+rows558:
+summed543:
+summed559:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special598
+	JNE  special562
 
-final596:
+final560:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around599
+	JNE     around563
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
 	VMOVDQU Y4, 128(CX)
 	VMOVDQU Y5, 160(CX)
-	JMP     stored600
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored564
 
-around599:
+around563:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
 
-stored600:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around601
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored602
-
-around601:
-	VMOVNTDQ Y6, 192(CX)(DX*4)
-	VMOVNTDQ Y7, 224(CX)(DX*4)
-
-stored602:
-stored597:
+stored564:
+stored561:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result574
-	JMP  over576
+	JLT  result538
+	JMP  over540
 
-many577:
+many541:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany575
-	JMP   few578
+	JEQ   tooMany539
+	JMP   few542
 
-special598:
+special562:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow603
+	JEQ     narrow565
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -21352,14 +21219,14 @@ special598:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored597
+	JMP     stored561
 
-narrow603:
+narrow565:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip604
+	JEQ          skip566
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty605
+	JEQ          empty567
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -21373,10 +21240,10 @@ narrow603:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty605:
-skip604:
+empty567:
+skip566:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip606
+	JEQ     skip568
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -21396,59 +21263,52 @@ skip604:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip606:
-	JMP final596
+skip568:
+	JMP final560
 
-empty580:
+empty544:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed595
+	JNE     summed559
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around607
+	JNE     around569
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
 	VMOVDQU Y0, 128(CX)
 	VMOVDQU Y0, 160(CX)
-	JMP     stored608
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored570
 
-around607:
+around569:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
 
-stored608:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around609
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored610
+stored570:
+	JMP stored561
 
-around609:
-	VMOVNTDQ Y0, 192(CX)(DX*4)
-	VMOVNTDQ Y0, 224(CX)(DX*4)
-
-stored610:
-	JMP stored597
-
-tooMany575:
+tooMany539:
 	MOVQ SI, results+24(FP)
 
-over576:
+over540:
 	SUBQ $0x00000040, (SP)
-	JLE  done571
+	JLE  done535
 	ADDQ $0x00000020, DI
 	ADDQ $+256, to+56(FP)
-	JMP  tile572
+	JMP  tile536
 
-narrower573:
+narrower537:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower612
+	JLE     narrower572
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -21458,21 +21318,21 @@ narrower573:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over615
+	JGE     over575
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result613:
+result573:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many616
+	JGT  many576
 
-few617:
+few577:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21480,9 +21340,9 @@ few617:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty619
+	JGE     empty579
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none620
+	JEQ     none580
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -21493,9 +21353,9 @@ few617:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows622
+	JGE     rows582
 
-row621:
+row581:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21582,13 +21442,13 @@ row621:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row621
+	JLT          row581
 
-rows622:
+rows582:
 	CMPQ R10, BX
-	JGE  rows624
+	JGE  rows584
 
-row623:
+row583:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -21664,23 +21524,23 @@ row623:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row623
+	JLT          row583
 
-rows624:
-	JMP summed618
+rows584:
+	JMP summed578
 
-none620:
+none580:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros625
+	JEQ     zeros585
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows627
+	JGE     rows587
 
-row626:
+row586:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21744,13 +21604,13 @@ row626:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row626
+	JLT          row586
 
-rows627:
+rows587:
 	CMPQ R9, BX
-	JGE  rows629
+	JGE  rows589
 
-row628:
+row588:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21807,21 +21667,21 @@ row628:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row628
+	JLT          row588
 
-rows629:
-	JMP summed618
+rows589:
+	JMP summed578
 
-zeros625:
+zeros585:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows631
+	JGE     rows591
 
-row630:
+row590:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21900,13 +21760,13 @@ row630:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row630
+	JLT          row590
 
-rows631:
+rows591:
 	CMPQ R9, BX
-	JGE  rows633
+	JGE  rows593
 
-row632:
+row592:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21974,58 +21834,51 @@ row632:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row632
+	JLT          row592
 
-rows633:
-summed618:
-summed634:
+rows593:
+summed578:
+summed594:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special637
+	JNE  special597
 
-final635:
+final595:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around638
+	JNE     around598
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
 	VMOVDQU Y3, 96(CX)
-	JMP     stored639
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored599
 
-around638:
+around598:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
 
-stored639:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around640
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored641
-
-around640:
-	VMOVNTDQ Y4, 128(CX)(DX*4)
-	VMOVNTDQ Y5, 160(CX)(DX*4)
-
-stored641:
-stored636:
+stored599:
+stored596:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result613
-	JMP  over615
+	JLT  result573
+	JMP  over575
 
-many616:
+many576:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany614
-	JMP   few617
+	JEQ   tooMany574
+	JMP   few577
 
-special637:
+special597:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow642
+	JEQ     narrow600
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -22034,14 +21887,14 @@ special637:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored636
+	JMP     stored596
 
-narrow642:
+narrow600:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip643
+	JEQ          skip601
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty644
+	JEQ          empty602
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -22053,10 +21906,10 @@ narrow642:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty644:
-skip643:
+empty602:
+skip601:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip645
+	JEQ     skip603
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -22072,51 +21925,44 @@ skip643:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip645:
-	JMP final635
+skip603:
+	JMP final595
 
-empty619:
+empty579:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed634
+	JNE     summed594
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around646
+	JNE     around604
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
 	VMOVDQU Y0, 96(CX)
-	JMP     stored647
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored605
 
-around646:
+around604:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
 
-stored647:
-	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around648
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored649
+stored605:
+	JMP stored596
 
-around648:
-	VMOVNTDQ Y0, 128(CX)(DX*4)
-	VMOVNTDQ Y0, 160(CX)(DX*4)
-
-stored649:
-	JMP stored636
-
-tooMany614:
+tooMany574:
 	MOVQ SI, results+24(FP)
 
-over615:
-	JMP done571
+over575:
+	JMP done535
 
-narrower612:
+narrower572:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower651
+	JLE     narrower607
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -22126,29 +21972,29 @@ narrower612:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over654
+	JGE     over610
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result652:
+result608:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many655
+	JGT  many611
 
-few656:
+few612:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty658
+	JGE     empty614
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none659
+	JEQ     none615
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -22159,9 +22005,9 @@ few656:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows661
+	JGE     rows617
 
-row660:
+row616:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22228,13 +22074,13 @@ row660:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row660
+	JLT          row616
 
-rows661:
+rows617:
 	CMPQ R10, BX
-	JGE  rows663
+	JGE  rows619
 
-row662:
+row618:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -22290,23 +22136,23 @@ row662:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row662
+	JLT          row618
 
-rows663:
-	JMP summed657
+rows619:
+	JMP summed613
 
-none659:
+none615:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros664
+	JEQ     zeros620
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows666
+	JGE     rows622
 
-row665:
+row621:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22354,13 +22200,13 @@ row665:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row665
+	JLT          row621
 
-rows666:
+rows622:
 	CMPQ R9, BX
-	JGE  rows668
+	JGE  rows624
 
-row667:
+row623:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -22401,21 +22247,21 @@ row667:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row667
+	JLT          row623
 
-rows668:
-	JMP summed657
+rows624:
+	JMP summed613
 
-zeros664:
+zeros620:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows670
+	JGE     rows626
 
-row669:
+row625:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22476,13 +22322,13 @@ row669:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row669
+	JLT          row625
 
-rows670:
+rows626:
 	CMPQ R9, BX
-	JGE  rows672
+	JGE  rows628
 
-row671:
+row627:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -22532,68 +22378,61 @@ row671:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row671
+	JLT          row627
 
-rows672:
-summed657:
-summed673:
+rows628:
+summed613:
+summed629:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special676
+	JNE  special632
 
-final674:
+final630:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around677
+	JNE     around633
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
-	JMP     stored678
-
-around677:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored678:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around679
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored680
+	JMP     stored634
 
-around679:
-	VMOVNTDQ Y2, 64(CX)(DX*4)
-	VMOVNTDQ Y3, 96(CX)(DX*4)
+around633:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored680:
-stored675:
+stored634:
+stored631:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result652
-	JMP  over654
+	JLT  result608
+	JMP  over610
 
-many655:
+many611:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany653
-	JMP   few656
+	JEQ   tooMany609
+	JMP   few612
 
-special676:
+special632:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow681
+	JEQ     narrow635
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored675
+	JMP     stored631
 
-narrow681:
+narrow635:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip682
+	JEQ          skip636
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty683
+	JEQ          empty637
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -22603,10 +22442,10 @@ narrow681:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty683:
-skip682:
+empty637:
+skip636:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip684
+	JEQ     skip638
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -22618,47 +22457,40 @@ skip682:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip684:
-	JMP final674
+skip638:
+	JMP final630
 
-empty658:
+empty614:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed673
+	JNE     summed629
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around685
+	JNE     around639
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
-	JMP     stored686
-
-around685:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored686:
 	MOVQ    8(SP), DX
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around687
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored688
+	JMP     stored640
 
-around687:
-	VMOVNTDQ Y0, 64(CX)(DX*4)
-	VMOVNTDQ Y0, 96(CX)(DX*4)
+around639:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored688:
-	JMP stored675
+stored640:
+	JMP stored631
 
-tooMany653:
+tooMany609:
 	MOVQ SI, results+24(FP)
 
-over654:
-	JMP done571
+over610:
+	JMP done535
 
-narrower651:
+narrower607:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower690
+	JLT     narrower642
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -22668,27 +22500,27 @@ narrower651:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over693
+	JGE     over645
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result691:
+result643:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many694
+	JGT  many646
 
-few695:
+few647:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty697
+	JGE     empty649
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none698
+	JEQ     none650
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -22699,9 +22531,9 @@ few695:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows700
+	JGE     rows652
 
-row699:
+row651:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22748,13 +22580,13 @@ row699:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row699
+	JLT          row651
 
-rows700:
+rows652:
 	CMPQ R9, BX
-	JGE  rows702
+	JGE  rows654
 
-row701:
+row653:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22790,7 +22622,7 @@ row701:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows702
+	JGE          rows654
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22826,7 +22658,7 @@ row701:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows702
+	JGE          rows654
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22862,7 +22694,7 @@ row701:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows702
+	JGE          rows654
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22898,23 +22730,23 @@ row701:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row701
+	JLT          row653
 
-rows702:
-	JMP summed696
+rows654:
+	JMP summed648
 
-none698:
+none650:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros703
+	JEQ     zeros655
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows705
+	JGE     rows657
 
-row704:
+row656:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -22946,13 +22778,13 @@ row704:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row704
+	JLT          row656
 
-rows705:
+rows657:
 	CMPQ DI, BX
-	JGE  rows707
+	JGE  rows659
 
-row706:
+row658:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -22977,7 +22809,7 @@ row706:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows707
+	JGE          rows659
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23002,7 +22834,7 @@ row706:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows707
+	JGE          rows659
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23027,7 +22859,7 @@ row706:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows707
+	JGE          rows659
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23052,21 +22884,21 @@ row706:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row706
+	JLT          row658
 
-rows707:
-	JMP summed696
+rows659:
+	JMP summed648
 
-zeros703:
+zeros655:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows709
+	JGE     rows661
 
-row708:
+row660:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -23109,13 +22941,13 @@ row708:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row708
+	JLT          row660
 
-rows709:
+rows661:
 	CMPQ DI, BX
-	JGE  rows711
+	JGE  rows663
 
-row710:
+row662:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23147,7 +22979,7 @@ row710:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows711
+	JGE          rows663
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23179,7 +23011,7 @@ row710:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows711
+	JGE          rows663
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23211,7 +23043,7 @@ row710:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows711
+	JGE          rows663
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23243,55 +23075,55 @@ row710:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row710
+	JLT          row662
 
-rows711:
-summed696:
-summed712:
+rows663:
+summed648:
+summed664:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special715
+	JNE  special667
 
-final713:
-	MOVQ    8(SP), DX
+final665:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around716
+	JNE     around668
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored717
+	JMP     stored669
 
-around716:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y1, 32(CX)(DX*4)
+around668:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
 
-stored717:
-stored714:
+stored669:
+stored666:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result691
-	JMP  over693
+	JLT  result643
+	JMP  over645
 
-many694:
+many646:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany692
-	JMP   few695
+	JEQ   tooMany644
+	JMP   few647
 
-special715:
+special667:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow718
+	JEQ     narrow670
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored714
+	JMP     stored666
 
-narrow718:
+narrow670:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip719
+	JEQ          skip671
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty720
+	JEQ          empty672
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -23299,10 +23131,10 @@ narrow718:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty720:
-skip719:
+empty672:
+skip671:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip721
+	JEQ          skip673
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -23323,62 +23155,62 @@ skip719:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip721:
-	JMP final713
+skip673:
+	JMP final665
 
-empty697:
+empty649:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed712
-	MOVQ    8(SP), DX
+	JNE     summed664
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around722
+	JNE     around674
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored723
+	JMP     stored675
 
-around722:
-	VMOVNTDQ Y0, (CX)(DX*4)
-	VMOVNTDQ Y0, 32(CX)(DX*4)
+around674:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
 
-stored723:
-	JMP stored714
+stored675:
+	JMP stored666
 
-tooMany692:
+tooMany644:
 	MOVQ SI, results+24(FP)
 
-over693:
-	JMP done571
+over645:
+	JMP done535
 
-narrower690:
+narrower642:
 	XORQ CX, CX
 
-tile724:
+tile676:
 	MOVQ CX, 8(SP)
 	SARQ $0x01, CX
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over730
+	JGE  over682
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result728:
+result680:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many731
+	JGT  many683
 
-few732:
+few684:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty734
+	JGE     empty686
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none735
+	JEQ     none687
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -23389,9 +23221,9 @@ few732:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows737
+	JGE     rows689
 
-row736:
+row688:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23428,13 +23260,13 @@ row736:
 	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row736
+	JLT          row688
 
-rows737:
+rows689:
 	CMPQ R10, BX
-	JGE  rows739
+	JGE  rows691
 
-row738:
+row690:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23460,7 +23292,7 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows739
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23486,7 +23318,7 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows739
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23512,7 +23344,7 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows739
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23538,7 +23370,7 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows739
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23564,7 +23396,7 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows739
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23590,7 +23422,7 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows739
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23616,7 +23448,7 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows739
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23642,23 +23474,23 @@ row738:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row738
+	JLT          row690
 
-rows739:
-	JMP summed733
+rows691:
+	JMP summed685
 
-none735:
+none687:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros740
+	JEQ     zeros692
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows742
+	JGE     rows694
 
-row741:
+row693:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23682,13 +23514,13 @@ row741:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row741
+	JLT          row693
 
-rows742:
+rows694:
 	CMPQ R9, BX
-	JGE  rows744
+	JGE  rows696
 
-row743:
+row695:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23705,7 +23537,7 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows744
+	JGE          rows696
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23722,7 +23554,7 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows744
+	JGE          rows696
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23739,7 +23571,7 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows744
+	JGE          rows696
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23756,7 +23588,7 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows744
+	JGE          rows696
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23773,7 +23605,7 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows744
+	JGE          rows696
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23790,7 +23622,7 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows744
+	JGE          rows696
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23807,7 +23639,7 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows744
+	JGE          rows696
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23824,21 +23656,21 @@ row743:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row743
+	JLT          row695
 
-rows744:
-	JMP summed733
+rows696:
+	JMP summed685
 
-zeros740:
+zeros692:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows746
+	JGE     rows698
 
-row745:
+row697:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23872,13 +23704,13 @@ row745:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row745
+	JLT          row697
 
-rows746:
+rows698:
 	CMPQ R9, BX
-	JGE  rows748
+	JGE  rows700
 
-row747:
+row699:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23901,7 +23733,7 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows748
+	JGE          rows700
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23924,7 +23756,7 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows748
+	JGE          rows700
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23947,7 +23779,7 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows748
+	JGE          rows700
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23970,7 +23802,7 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows748
+	JGE          rows700
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23993,7 +23825,7 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows748
+	JGE          rows700
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -24016,7 +23848,7 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows748
+	JGE          rows700
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -24039,7 +23871,7 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows748
+	JGE          rows700
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -24062,61 +23894,61 @@ row747:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row747
+	JLT          row699
 
-rows748:
-summed733:
-summed749:
+rows700:
+summed685:
+summed701:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special752
+	JNE  special704
 
-final750:
-	MOVQ    8(SP), DX
+final702:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around753
+	JNE     around705
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored754
+	JMP     stored706
 
-around753:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around705:
+	VMOVNTDQ Y0, (CX)
 
-stored754:
-stored751:
+stored706:
+stored703:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result728
-	JMP  over730
+	JLT  result680
+	JMP  over682
 
-many731:
+many683:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany729
-	JMP   few732
+	JEQ   tooMany681
+	JMP   few684
 
-special752:
+special704:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow755
+	JEQ     narrow707
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored751
+	JMP     stored703
 
-narrow755:
+narrow707:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip756
+	JEQ          skip708
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty757
+	JEQ          empty709
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty757:
-skip756:
+empty709:
+skip708:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip758
+	JEQ          skip710
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24129,34 +23961,34 @@ skip756:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip758:
-	JMP final750
+skip710:
+	JMP final702
 
-empty734:
+empty686:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed749
-	MOVQ    8(SP), DX
+	JNE     summed701
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around759
+	JNE     around711
+	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored760
+	JMP     stored712
 
-around759:
-	VMOVNTDQ Y0, (CX)(DX*4)
+around711:
+	VMOVNTDQ Y0, (CX)
 
-stored760:
-	JMP stored751
+stored712:
+	JMP stored703
 
-tooMany729:
+tooMany681:
 	MOVQ SI, results+24(FP)
 
-over730:
+over682:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile724
+	JNE  tile676
 
-done571:
+done535:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

@@ -45,19 +45,15 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
 
 // storeZeros stores zeros of a size.
 func (s *rowSum) storeZeros(zero reg.VecVirtual, size int) {
-	for _, part := range [][2]int{{0, s.fixed()}, {s.fixed(), s.group}} {
-		var zeros []reg.Register
-		bytes := (part[1] - part[0]) * s.lanes * size
-		for ; bytes >= s.isa.bytes; bytes -= s.isa.bytes {
+	var zeros []reg.Register
+	for bytes := s.group * s.lanes * size; bytes > 0; bytes -= s.isa.bytes {
+		if bytes >= s.isa.bytes {
 			zeros = append(zeros, zero)
-		}
-		if bytes > 0 {
+		} else {
 			zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
 		}
-		if len(zeros) > 0 {
-			s.storeEither(zeros, s.placeOf(part[0], size), s.ifStream)
-		}
 	}
+	s.storeTile(zeros, 0, s.group, size)
 }
 
 // ifStream jumps where stores go around the caches.
@@ -171,26 +167,22 @@ func (s *rowSum) divide(sum value) {
 // round rounds sums to the storage type and stores them, vectors that are whole
 // as store does: two at a time where rounding takes registers.
 func (s *rowSum) round(sum value) {
-	whole := s.group
-	for v, end := 0, 0; v < whole; v = end {
-		switch end = whole; {
-		case s.out != s.compute:
-			end = min(v+2, whole)
-		case v < s.fixed():
-			end = s.fixed()
-		}
-		to := s.place(v)
-		s.group = end - v
-		packed := s.out.pack(s.kernel, sum[v:end])
+	whole, step := s.group, s.group
+	if s.out != s.compute {
+		step = min(2, whole)
+	}
+	for v := 0; v < whole; v += step {
+		s.group = step
+		packed := s.out.pack(s.kernel, sum[v:v+step])
+		s.group = whole
 		switch {
 		case s.tail != nil:
-			s.out.masked(s.kernel, packed, to)
+			s.out.masked(s.kernel, packed, s.place(v))
 		case s.shifted.few != nil:
-			s.emit(s.ps("VMASKMOV"), packed[0], s.shifted.few, to)
+			s.emit(s.ps("VMASKMOV"), packed[0], s.shifted.few, s.place(v))
 		default:
-			s.storeEither(packed, to, s.ifStream)
+			s.storeTile(packed, v, v+step, s.out.size)
 		}
-		s.group = whole
 	}
 }
 
