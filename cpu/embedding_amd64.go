@@ -33,12 +33,12 @@ var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) 
 })}}
 
 var codeSums = []rowSum{
-	{needs: AVX512, in: tensor.S8, out: tensor.F32, columns: 1, codes: sumCodesAVX512S8},
-	{needs: AVX512, in: tensor.U8, out: tensor.F32, columns: 1, codes: sumCodesAVX512U8},
-	{needs: AVX512, in: tensor.S4, out: tensor.F32, columns: 16, codes: sumCodesAVX512S4},
-	{needs: AVX512, in: tensor.U4, out: tensor.F32, columns: 16, codes: sumCodesAVX512U4},
-	{needs: AVX2, in: tensor.S8, out: tensor.F32, columns: 16, codes: sumCodesAVX2S8},
-	{needs: AVX2, in: tensor.U8, out: tensor.F32, columns: 16, codes: sumCodesAVX2U8},
-	{needs: AVX2, in: tensor.S4, out: tensor.F32, columns: 16, codes: sumCodesAVX2S4},
-	{needs: AVX2, in: tensor.U4, out: tensor.F32, columns: 16, codes: sumCodesAVX2U4},
+	{needs: AVX512, in: tensor.S8, out: tensor.F32, least: 1, codes: sumCodesAVX512S8},
+	{needs: AVX512, in: tensor.U8, out: tensor.F32, least: 1, codes: sumCodesAVX512U8},
+	{needs: AVX512, in: tensor.S4, out: tensor.F32, least: 16, unit: 16, codes: sumCodesAVX512S4},
+	{needs: AVX512, in: tensor.U4, out: tensor.F32, least: 16, unit: 16, codes: sumCodesAVX512U4},
+	{needs: AVX2, in: tensor.S8, out: tensor.F32, least: 8, codes: sumCodesAVX2S8},
+	{needs: AVX2, in: tensor.U8, out: tensor.F32, least: 8, codes: sumCodesAVX2U8},
+	{needs: AVX2, in: tensor.S4, out: tensor.F32, least: 8, unit: 2, codes: sumCodesAVX2S4},
+	{needs: AVX2, in: tensor.U4, out: tensor.F32, least: 8, unit: 2, codes: sumCodesAVX2U4},
 }

@@ -13,7 +13,9 @@ import (
 type rowSum struct {
 	needs   ISA
 	in, out tensor.DType
-	columns int64 // what its number of columns is a multiple of
+	least   int64 // the fewest columns that it takes
+	few     bool  // run takes fewer, too, of rows of the results' type
+	unit    int64 // what their number is a multiple of, if it is not 0
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors, to *byte, apart, columns, mode int) int
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
@@ -46,8 +48,15 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[fu
 // sum sums the columns that the kernel takes, and leaves the others to the
 // definition; inChunks takes the destinations of which the kernel has a part.
 func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum), slow func(*EmbeddingSums)) {
-	whole := m.Columns - m.Columns%s.columns
-	if !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
+	whole := m.Columns
+	if s.unit > 0 {
+		whole -= whole % s.unit
+	}
+	least := s.least
+	if s.few && s.in == s.out && len(m.Ranks) == 0 {
+		least = 1
+	}
+	if whole < least || !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
 		whole = 0
 	}
 	if whole < m.Columns {
@@ -147,8 +156,8 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 		s.call(e, all, e.Out.P, 0, 0, e.Columns, mode)
 		return
 	}
-	for at := int64(0); at < e.Columns; at += Block {
-		width := min(Block, e.Columns-at)
+	for at, width := int64(0), int64(0); at < e.Columns; at += width {
+		width = blockOf(e.Columns-at, s.least)
 		chunks := NewChunks[C](e.Scratch, 2, int(width))
 		for i := 0; i < len(e.Positions); i += ChunkSize {
 			m := min(ChunkSize, len(e.Positions)-i)
@@ -160,22 +169,30 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 	}
 }
 
+// blockOf returns how many of some columns a block takes, so that the last one has the fewest at least.
+func blockOf(columns, least int64) int64 {
+	if columns > Block && columns < Block+least {
+		return columns - least
+	}
+	return min(Block, columns)
+}
+
 // isOneChunk reports whether no column was taken from more rows than a chunk has. The
 // kernel counts: it sums rows of ones.
 func isOneChunk[C Compute](s *rowSum, e *EmbeddingSum) bool {
 	terms, all := e.Terms, e.Scratch.Ints(0, 2)
 	defer func() { e.Terms = terms }()
 	all[0], all[1] = 0, int64(len(e.Positions))
-	for at := int64(0); at < e.Columns; at += Block {
-		width := int(min(Block, e.Columns-at))
-		ones, counts := BlockOf[C](e.Scratch, 0, width), BlockOf[C](e.Scratch, 2, width)
+	for at, width := int64(0), int64(0); at < e.Columns; at += width {
+		width = blockOf(e.Columns-at, s.least)
+		ones, counts := BlockOf[C](e.Scratch, 0, int(width)), BlockOf[C](e.Scratch, 2, int(width))
 		for i := range ones {
 			ones[i] = 1
 		}
 		e.Terms = Matrix{Span: Span{P: unsafe.Pointer(&e.Scratch.blocks[1]), Stride: s.in.Size(), DType: s.in}}
 		Store(e.Terms.Span, ones)
 		e.Terms.Stride = 0 // whichever columns are at hand
-		s.call(e, all, unsafe.Pointer(unsafe.SliceData(counts)), 0, at, int64(width), sumLong|sumWide)
+		s.call(e, all, unsafe.Pointer(unsafe.SliceData(counts)), 0, at, width, sumLong|sumWide)
 		if slices.Max(counts) > ChunkSize {
 			return false
 		}

@@ -50,10 +50,10 @@ func addProducts[C Compute](lanes *[Lanes]C, x, y Span, n int, s *Scratch) {
 
 // pairKernel is a generated RowProducts of one type.
 type pairKernel struct {
-	needs   ISA
-	dtype   tensor.DType
-	columns int64 // what N is a multiple of
-	run     func(x *byte, xStride int, y *byte, yStride int, xs, ys *int64, count, n int, to *float32)
+	needs ISA
+	dtype tensor.DType
+	least int64 // the least N that it takes
+	run   func(x *byte, xStride int, y *byte, yStride int, xs, ys *int64, count, n int, to *float32)
 }
 
 // pairRows makes the table of RowProducts.
@@ -63,7 +63,7 @@ func pairRows(definition func(Types) (rowProducts, bool)) []Row[rowProducts] {
 			if k.needs == isa && k.dtype == t.In[0] {
 				slow, _ := definition(t)
 				return func(p *RowPairs, out Span) {
-					if !p.X.hasEvenRows() || !p.Y.hasEvenRows() || p.N%k.columns != 0 || p.N > StripeBlock {
+					if !p.X.hasEvenRows() || !p.Y.hasEvenRows() || p.N < k.least || p.N > StripeBlock {
 						slow(p, out)
 						return
 					}

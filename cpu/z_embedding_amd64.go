@@ -25,6 +25,12 @@ func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
+// pairProductsAVX512F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+//
+//go:noescape
+func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
 // sumRowsAVX512F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
@@ -67,6 +73,12 @@ func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, posi
 //go:noescape
 func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
+// pairProductsAVX512BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+//
+//go:noescape
+func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
 // sumRowsAVX512F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
@@ -88,6 +100,12 @@ func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
+// pairProductsAVX512F16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+//
+//go:noescape
+func pairProductsAVX512F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
 // sumRowsAVX2F32 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
@@ -108,6 +126,13 @@ func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positio
 //
 //go:noescape
 func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+
+// pairProductsAVX2F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+// n is 8 at least.
+//
+//go:noescape
+func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 
 // sumRowsAVX2F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
@@ -151,6 +176,13 @@ func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positi
 //go:noescape
 func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
+// pairProductsAVX2BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+// n is 8 at least.
+//
+//go:noescape
+func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
 // sumRowsAVX2F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
@@ -172,41 +204,9 @@ func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// pairProductsAVX512F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
-// which lie xStride and yStride bytes apart, for count pairs.
-//
-//go:noescape
-func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-
-// pairProductsAVX512BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
-// which lie xStride and yStride bytes apart, for count pairs.
-//
-//go:noescape
-func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-
-// pairProductsAVX512F16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
-// which lie xStride and yStride bytes apart, for count pairs.
-//
-//go:noescape
-func pairProductsAVX512F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-
-// pairProductsAVX2F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
-// which lie xStride and yStride bytes apart, for count pairs.
-// n is a multiple of 8.
-//
-//go:noescape
-func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-
-// pairProductsAVX2BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
-// which lie xStride and yStride bytes apart, for count pairs.
-// n is a multiple of 8.
-//
-//go:noescape
-func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-
 // pairProductsAVX2F16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.
-// n is a multiple of 8.
+// n is 8 at least.
 //
 //go:noescape
 func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)

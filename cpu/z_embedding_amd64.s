@@ -857,10 +857,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000400, R8
-	ADDQ  $0x00000400, to+56(FP)
+	ADDQ  $+1024, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip70
-	SUBQ  $0x00000200, to+56(FP)
+	ADDQ  $-512, to+56(FP)
 
 skip70:
 	SUBQ $0x00000100, R9
@@ -1379,10 +1379,10 @@ tooMany74:
 
 over75:
 	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip124
-	SUBQ  $0x00000100, to+56(FP)
+	ADDQ  $-256, to+56(FP)
 
 skip124:
 	SUBQ $0x00000080, R9
@@ -1819,10 +1819,10 @@ tooMany128:
 
 over129:
 	ADDQ  $0x00000180, R8
-	ADDQ  $0x00000180, to+56(FP)
+	ADDQ  $+384, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip174
-	SUBQ  $0x000000c0, to+56(FP)
+	ADDQ  $-192, to+56(FP)
 
 skip174:
 	SUBQ $0x00000060, R9
@@ -2178,10 +2178,10 @@ tooMany178:
 
 over179:
 	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip220
-	SUBQ  $0x00000080, to+56(FP)
+	ADDQ  $-128, to+56(FP)
 
 skip220:
 	SUBQ $0x00000040, R9
@@ -2510,10 +2510,10 @@ tooMany224:
 
 over225:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip262
-	SUBQ  $0x00000040, to+56(FP)
+	ADDQ  $-64, to+56(FP)
 
 skip262:
 	SUBQ $0x00000020, R9
@@ -2862,10 +2862,10 @@ tooMany266:
 
 over267:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip304
-	SUBQ  $0x00000020, to+56(FP)
+	ADDQ  $-32, to+56(FP)
 
 skip304:
 	SUBQ $0x00000010, R9
@@ -3764,10 +3764,10 @@ tooMany338:
 
 over339:
 	ADDQ  $0x00000200, R9
-	ADDQ  $0x00000200, to+72(FP)
+	ADDQ  $+512, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip382
-	SUBQ  $0x00000100, to+72(FP)
+	ADDQ  $-256, to+72(FP)
 
 skip382:
 	SUBQ $0x00000080, R10
@@ -4089,10 +4089,10 @@ tooMany386:
 
 over387:
 	ADDQ  $0x00000100, R9
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip422
-	SUBQ  $0x00000080, to+72(FP)
+	ADDQ  $-128, to+72(FP)
 
 skip422:
 	SUBQ $0x00000040, R10
@@ -4379,10 +4379,10 @@ tooMany426:
 
 over427:
 	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip458
-	SUBQ  $0x00000040, to+72(FP)
+	ADDQ  $-64, to+72(FP)
 
 skip458:
 	SUBQ $0x00000020, R10
@@ -4678,10 +4678,10 @@ tooMany462:
 
 over463:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
 	JEQ   skip494
-	SUBQ  $0x00000020, to+72(FP)
+	ADDQ  $-32, to+72(FP)
 
 skip494:
 	SUBQ $0x00000010, R10
@@ -5293,7 +5293,7 @@ stored525:
 
 over523:
 	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R10
 	JMP  tile519
 
@@ -5509,7 +5509,7 @@ stored538:
 
 over536:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R10
 
 narrower533:
@@ -5712,7 +5712,7 @@ stored551:
 
 over549:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower546:
@@ -5914,7 +5914,7 @@ stored564:
 
 over562:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower559:
@@ -6147,6 +6147,129 @@ DATA all32_ffffffff<>+20(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+24(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+28(SB)/4, $0xffffffff
 GLOBL all32_ffffffff<>(SB), RODATA|NOPTR, $32
+
+// func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512F32(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VMOVUPS    (SI)(R8*1), Z4
+	VMOVUPS    (DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VMOVUPS    64(SI)(R8*1), Z4
+	VMOVUPS    64(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	PREFETCHT0 64(R10)(R8*1)
+	VMOVUPS    128(SI)(R8*1), Z4
+	VMOVUPS    128(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 128(R10)(R8*1)
+	VMOVUPS    192(SI)(R8*1), Z4
+	VMOVUPS    192(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	PREFETCHT0 192(R10)(R8*1)
+	ADDQ       $0x00000100, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  (SI)(R8*1), K1, Z4
+	VMOVUPS.Z  (DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  64(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  64(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  128(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  128(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 128(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  192(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  192(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	PREFETCHT0 192(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
+	VZEROUPPER
+	RET
 
 // func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -6595,7 +6718,7 @@ tooMany4:
 
 over5:
 	ADDQ $0x00000400, R8
-	ADDQ $0x00000400, to+56(FP)
+	ADDQ $+1024, to+56(FP)
 	SUBQ $0x00000080, R9
 	JMP  tile1
 
@@ -6894,7 +7017,7 @@ tooMany34:
 
 over35:
 	ADDQ $0x00000200, R8
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R9
 
 narrower32:
@@ -7158,7 +7281,7 @@ tooMany64:
 
 over65:
 	ADDQ $0x00000180, R8
-	ADDQ $0x00000180, to+56(FP)
+	ADDQ $+384, to+56(FP)
 	SUBQ $0x00000030, R9
 
 narrower62:
@@ -7388,7 +7511,7 @@ tooMany94:
 
 over95:
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R9
 
 narrower92:
@@ -7638,7 +7761,7 @@ tooMany124:
 
 over125:
 	ADDQ $0x00000080, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R9
 
 narrower122:
@@ -7922,7 +8045,7 @@ tooMany154:
 
 over155:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R9
 
 narrower152:
@@ -8494,7 +8617,7 @@ tooMany210:
 
 over211:
 	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, to+72(FP)
+	ADDQ $+512, to+72(FP)
 	SUBQ $0x00000040, R10
 	JMP  tile207
 
@@ -8690,7 +8813,7 @@ tooMany234:
 
 over235:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+72(FP)
+	ADDQ $+256, to+72(FP)
 	SUBQ $0x00000020, R10
 
 narrower232:
@@ -8898,7 +9021,7 @@ tooMany258:
 
 over259:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+72(FP)
+	ADDQ $+128, to+72(FP)
 	SUBQ $0x00000010, R10
 
 narrower256:
@@ -9129,7 +9252,7 @@ tooMany282:
 
 over283:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+72(FP)
+	ADDQ $+64, to+72(FP)
 	SUBQ $0x00000008, R10
 
 narrower280:
@@ -9642,7 +9765,7 @@ stored329:
 
 over327:
 	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R10
 	JMP  tile323
 
@@ -9826,7 +9949,7 @@ stored342:
 
 over340:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower337:
@@ -10013,7 +10136,7 @@ stored355:
 
 over353:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower350:
@@ -10207,7 +10330,7 @@ stored368:
 
 over366:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R10
 
 narrower363:
@@ -11267,10 +11390,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip50
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 
 skip50:
 	SUBQ $0x00000100, R9
@@ -11786,10 +11909,10 @@ tooMany54:
 
 over55:
 	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip92
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 
 skip92:
 	SUBQ $0x00000080, R9
@@ -12225,10 +12348,10 @@ tooMany96:
 
 over97:
 	ADDQ  $0x000000c0, R8
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip132
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 
 skip132:
 	SUBQ $0x00000060, R9
@@ -12585,10 +12708,10 @@ tooMany136:
 
 over137:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip170
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 
 skip170:
 	SUBQ $0x00000040, R9
@@ -12980,10 +13103,10 @@ tooMany174:
 
 over175:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip206
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 
 skip206:
 	SUBQ $0x00000020, R9
@@ -13441,10 +13564,10 @@ tooMany210:
 
 over211:
 	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip242
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 
 skip242:
 	SUBQ $0x00000010, R9
@@ -14329,10 +14452,10 @@ tooMany277:
 
 over278:
 	ADDQ  $0x00000100, R9
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip304
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 
 skip304:
 	SUBQ $0x00000080, R10
@@ -14565,10 +14688,10 @@ tooMany308:
 
 over309:
 	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip331
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 
 skip331:
 	SUBQ $0x00000040, R10
@@ -14798,10 +14921,10 @@ tooMany335:
 
 over336:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip356
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 
 skip356:
 	SUBQ $0x00000020, R10
@@ -15051,10 +15174,10 @@ tooMany360:
 
 over361:
 	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip381
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 
 skip381:
 	SUBQ $0x00000010, R10
@@ -15678,7 +15801,7 @@ stored408:
 
 over406:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
 	JMP  tile402
 
@@ -15908,7 +16031,7 @@ stored421:
 
 over419:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
 narrower416:
@@ -16124,7 +16247,7 @@ stored434:
 
 over432:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower429:
@@ -16339,7 +16462,7 @@ stored447:
 
 over445:
 	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
+	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower442:
@@ -16563,6 +16686,141 @@ done454:
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
 	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512BF16(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VPMOVZXWD  (SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  (DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VPMOVZXWD  32(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  32(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	VPMOVZXWD  64(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  64(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 64(R10)(R8*1)
+	VPMOVZXWD  96(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  96(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z (SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z (DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	PREFETCHT0  (R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z 32(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 32(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z 64(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 64(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	PREFETCHT0  64(R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
+	VPMOVZXWD.Z 96(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 96(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	SUBQ        $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
 	VZEROUPPER
 	RET
 
@@ -17258,10 +17516,10 @@ tooMany4:
 
 over5:
 	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip50
-	ADDQ  $0x00000200, to+56(FP)
+	ADDQ  $+512, to+56(FP)
 
 skip50:
 	SUBQ $0x00000100, R9
@@ -17703,10 +17961,10 @@ tooMany54:
 
 over55:
 	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip92
-	ADDQ  $0x00000100, to+56(FP)
+	ADDQ  $+256, to+56(FP)
 
 skip92:
 	SUBQ $0x00000080, R9
@@ -18087,10 +18345,10 @@ tooMany96:
 
 over97:
 	ADDQ  $0x000000c0, R8
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip132
-	ADDQ  $0x000000c0, to+56(FP)
+	ADDQ  $+192, to+56(FP)
 
 skip132:
 	SUBQ $0x00000060, R9
@@ -18411,10 +18669,10 @@ tooMany136:
 
 over137:
 	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip170
-	ADDQ  $0x00000080, to+56(FP)
+	ADDQ  $+128, to+56(FP)
 
 skip170:
 	SUBQ $0x00000040, R9
@@ -18783,10 +19041,10 @@ tooMany174:
 
 over175:
 	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip206
-	ADDQ  $0x00000040, to+56(FP)
+	ADDQ  $+64, to+56(FP)
 
 skip206:
 	SUBQ $0x00000020, R9
@@ -19219,10 +19477,10 @@ tooMany210:
 
 over211:
 	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip242
-	ADDQ  $0x00000020, to+56(FP)
+	ADDQ  $+32, to+56(FP)
 
 skip242:
 	SUBQ $0x00000010, R9
@@ -19942,10 +20200,10 @@ tooMany277:
 
 over278:
 	ADDQ  $0x00000100, R9
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip304
-	ADDQ  $0x00000100, to+72(FP)
+	ADDQ  $+256, to+72(FP)
 
 skip304:
 	SUBQ $0x00000080, R10
@@ -20148,10 +20406,10 @@ tooMany308:
 
 over309:
 	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip331
-	ADDQ  $0x00000080, to+72(FP)
+	ADDQ  $+128, to+72(FP)
 
 skip331:
 	SUBQ $0x00000040, R10
@@ -20360,10 +20618,10 @@ tooMany335:
 
 over336:
 	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip356
-	ADDQ  $0x00000040, to+72(FP)
+	ADDQ  $+64, to+72(FP)
 
 skip356:
 	SUBQ $0x00000020, R10
@@ -20597,10 +20855,10 @@ tooMany360:
 
 over361:
 	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
 	JEQ   skip381
-	ADDQ  $0x00000020, to+72(FP)
+	ADDQ  $+32, to+72(FP)
 
 skip381:
 	SUBQ $0x00000010, R10
@@ -21192,7 +21450,7 @@ stored408:
 
 over406:
 	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
 	JMP  tile402
 
@@ -21414,7 +21672,7 @@ stored421:
 
 over419:
 	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
 narrower416:
@@ -21620,7 +21878,7 @@ stored434:
 
 over432:
 	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
 narrower429:
@@ -21824,7 +22082,7 @@ stored447:
 
 over445:
 	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
+	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
 narrower442:
@@ -22040,8727 +22298,6 @@ done454:
 	VZEROUPPER
 	RET
 
-// func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000040
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows16
-
-row15:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	VADDPS     128(R8)(R11*1), Y4, Y4
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     160(R8)(R11*1), Y5, Y5
-	VADDPS     192(R8)(R11*1), Y6, Y6
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     224(R8)(R11*1), Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row15
-
-rows16:
-	CMPQ R10, SI
-	JGE  rows18
-
-row17:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	VADDPS 128(R8)(R11*1), Y4, Y4
-	VADDPS 160(R8)(R11*1), Y5, Y5
-	VADDPS 192(R8)(R11*1), Y6, Y6
-	VADDPS 224(R8)(R11*1), Y7, Y7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row17
-
-rows18:
-summed8:
-summed19:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
-
-final20:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	VMOVDQU Y4, 128(DX)
-	VMOVDQU Y5, 160(DX)
-	VMOVDQU Y6, 192(DX)
-	VMOVDQU Y7, 224(DX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
-
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-special22:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	VMOVUPS Y4, 128(DX)
-	VMOVUPS Y5, 160(DX)
-	VMOVUPS Y6, 192(DX)
-	VMOVUPS Y7, 224(DX)
-	JMP     stored21
-
-narrow25:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty27
-	SHRQ         $0x03, R10
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R10, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty27:
-skip26:
-	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip28
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip29
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y7, Y8, Y7
-
-skip29:
-	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU   Y0, (DX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Y0, (DX)
-
-stored31:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y0, 32(DX)
-
-stored33:
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU   Y0, 64(DX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Y0, 64(DX)
-
-stored35:
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
-	VMOVDQU   Y0, 96(DX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y0, 96(DX)
-
-stored37:
-	JMP stored21
-
-skip28:
-	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip38
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip39
-	VCVTPH2PS (DX), Y8
-	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(DX), Y8
-	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(DX), Y8
-	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(DX), Y8
-	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(DX), Y8
-	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(DX), Y8
-	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(DX), Y8
-	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(DX), Y8
-	VADDPS    Y7, Y8, Y7
-
-skip39:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored41:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored43:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around44
-	VMOVDQU   X0, 64(DX)
-	VMOVDQU   X1, 80(DX)
-	JMP       stored45
-
-around44:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored45:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around46
-	VMOVDQU   X0, 96(DX)
-	VMOVDQU   X1, 112(DX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-
-stored47:
-	JMP stored21
-
-skip38:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip48
-	VMOVUPS (DX), Y8
-	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(DX), Y8
-	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(DX), Y8
-	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(DX), Y8
-	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(DX), Y8
-	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(DX), Y8
-	VADDPS  Y5, Y8, Y5
-	VMOVUPS 192(DX), Y8
-	VADDPS  Y6, Y8, Y6
-	VMOVUPS 224(DX), Y8
-	VADDPS  Y7, Y8, Y7
-
-skip48:
-	JMP final20
-
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
-	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip49
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around50
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored51
-
-around50:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored51:
-	JMP stored21
-
-skip49:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around52
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	VMOVDQU Y0, 128(DX)
-	VMOVDQU Y0, 160(DX)
-	VMOVDQU Y0, 192(DX)
-	VMOVDQU Y0, 224(DX)
-	JMP     stored53
-
-around52:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-	VMOVNTDQ Y0, 128(DX)
-	VMOVNTDQ Y0, 160(DX)
-	VMOVNTDQ Y0, 192(DX)
-	VMOVNTDQ Y0, 224(DX)
-
-stored53:
-	JMP stored21
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000100, to+56(FP)
-	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip54
-	SUBQ  $0x00000080, to+56(FP)
-
-skip54:
-	SUBQ $0x00000040, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000020
-	JLT  narrower56
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over59
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result57:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many60
-
-few61:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty63
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none64
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows66
-
-row65:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row65
-
-rows66:
-	CMPQ R11, SI
-	JGE  rows68
-
-row67:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row67
-
-rows68:
-	JMP summed62
-
-none64:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows70
-
-row69:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row69
-
-rows70:
-	CMPQ R10, SI
-	JGE  rows72
-
-row71:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row71
-
-rows72:
-summed62:
-summed73:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special76
-
-final74:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around77
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored78
-
-around77:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored78:
-stored75:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result57
-	JMP  over59
-
-many60:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany58
-	JMP   few61
-
-special76:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow79
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored75
-
-narrow79:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip80
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty81
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty81:
-skip80:
-	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip82
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip83
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
-
-skip83:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around84
-	VMOVDQU   Y0, (DX)
-	JMP       stored85
-
-around84:
-	VMOVNTDQ Y0, (DX)
-
-stored85:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around86
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored87
-
-around86:
-	VMOVNTDQ Y0, 32(DX)
-
-stored87:
-	JMP stored75
-
-skip82:
-	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip88
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip89
-	VCVTPH2PS (DX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(DX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(DX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(DX), Y4
-	VADDPS    Y3, Y4, Y3
-
-skip89:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored91
-
-around90:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored91:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around92
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored93:
-	JMP stored75
-
-skip88:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip94
-	VMOVUPS (DX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
-	VADDPS  Y3, Y4, Y3
-
-skip94:
-	JMP final74
-
-empty63:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed73
-	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip95
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around96
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored97
-
-around96:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored97:
-	JMP stored75
-
-skip95:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around98
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored99
-
-around98:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored99:
-	JMP stored75
-
-tooMany58:
-	MOVQ DI, results+24(FP)
-
-over59:
-	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
-	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip100
-	SUBQ  $0x00000040, to+56(FP)
-
-skip100:
-	SUBQ $0x00000020, R9
-
-narrower56:
-	CMPQ R9, $0x00000010
-	JLT  narrower102
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over105
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result103:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many106
-
-few107:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty109
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none110
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows112
-
-row111:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row111
-
-rows112:
-	CMPQ R11, SI
-	JGE  rows114
-
-row113:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows114
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows114
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows114
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row113
-
-rows114:
-	JMP summed108
-
-none110:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows116
-
-row115:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row115
-
-rows116:
-	CMPQ R10, SI
-	JGE  rows118
-
-row117:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows118
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows118
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows118
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row117
-
-rows118:
-summed108:
-summed119:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special122
-
-final120:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around123
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored124
-
-around123:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored124:
-stored121:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result103
-	JMP  over105
-
-many106:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany104
-	JMP   few107
-
-special122:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow125
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored121
-
-narrow125:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip126
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty127
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty127:
-skip126:
-	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip128
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip129
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip129:
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
-	VMOVDQU   Y0, (DX)
-	JMP       stored131
-
-around130:
-	VMOVNTDQ Y0, (DX)
-
-stored131:
-	JMP stored121
-
-skip128:
-	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip132
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip133
-	VCVTPH2PS (DX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(DX), Y2
-	VADDPS    Y1, Y2, Y1
-
-skip133:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around134
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored135
-
-around134:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored135:
-	JMP stored121
-
-skip132:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip136
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip136:
-	JMP final120
-
-empty109:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed119
-	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip137
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around138
-	VMOVDQU Y0, (DX)
-	JMP     stored139
-
-around138:
-	VMOVNTDQ Y0, (DX)
-
-stored139:
-	JMP stored121
-
-skip137:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around140
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored141
-
-around140:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored141:
-	JMP stored121
-
-tooMany104:
-	MOVQ DI, results+24(FP)
-
-over105:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip142
-	SUBQ  $0x00000020, to+56(FP)
-
-skip142:
-	SUBQ $0x00000010, R9
-
-narrower102:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+88(FP)
-	VZEROUPPER
-	RET
-
-DATA all32_1<>+0(SB)/4, $0x00000001
-DATA all32_1<>+4(SB)/4, $0x00000001
-DATA all32_1<>+8(SB)/4, $0x00000001
-DATA all32_1<>+12(SB)/4, $0x00000001
-DATA all32_1<>+16(SB)/4, $0x00000001
-DATA all32_1<>+20(SB)/4, $0x00000001
-DATA all32_1<>+24(SB)/4, $0x00000001
-DATA all32_1<>+28(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $32
-
-// func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none143
-	SUBQ  CX, DX
-
-none143:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
-
-tile144:
-	CMPQ R10, $0x00000020
-	JLT  narrower145
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over148
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result146:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many149
-
-few150:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty151
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows153
-
-row152:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VMOVUPS      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPS      32(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPS      96(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row152
-
-rows153:
-	CMPQ R13, DI
-	JGE  rows155
-
-row154:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VMOVUPS      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMOVUPS      96(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row154
-
-rows155:
-summed156:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special159
-
-final157:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around160
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored161
-
-around160:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored161:
-stored158:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result146
-	JMP  over148
-
-many149:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany147
-	JMP   few150
-
-special159:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow162
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored158
-
-narrow162:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip163
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty164
-	SHRQ         $0x03, R11
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R11, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty164:
-skip163:
-	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip165
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip166
-	VPMOVZXWD (BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
-
-skip166:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around167
-	VMOVDQU   Y0, (BX)
-	JMP       stored168
-
-around167:
-	VMOVNTDQ Y0, (BX)
-
-stored168:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around169
-	VMOVDQU   Y0, 32(BX)
-	JMP       stored170
-
-around169:
-	VMOVNTDQ Y0, 32(BX)
-
-stored170:
-	JMP stored158
-
-skip165:
-	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip171
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip172
-	VCVTPH2PS (BX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(BX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(BX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(BX), Y4
-	VADDPS    Y3, Y4, Y3
-
-skip172:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around173
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored174
-
-around173:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored174:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around175
-	VMOVDQU   X0, 32(BX)
-	VMOVDQU   X1, 48(BX)
-	JMP       stored176
-
-around175:
-	VMOVNTDQ X0, 32(BX)
-	VMOVNTDQ X1, 48(BX)
-
-stored176:
-	JMP stored158
-
-skip171:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip177
-	VMOVUPS (BX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(BX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(BX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(BX), Y4
-	VADDPS  Y3, Y4, Y3
-
-skip177:
-	JMP final157
-
-empty151:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed156
-	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip178
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around179
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored180
-
-around179:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored180:
-	JMP stored158
-
-skip178:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around181
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	JMP     stored182
-
-around181:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
-
-stored182:
-	JMP stored158
-
-tooMany147:
-	MOVQ R8, results+24(FP)
-
-over148:
-	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
-	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip183
-	SUBQ  $0x00000040, to+72(FP)
-
-skip183:
-	SUBQ $0x00000020, R10
-	JMP  tile144
-
-narrower145:
-	CMPQ R10, $0x00000010
-	JLT  narrower185
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over188
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result186:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many189
-
-few190:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty191
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows193
-
-row192:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row192
-
-rows193:
-	CMPQ R13, DI
-	JGE  rows195
-
-row194:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows195
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows195
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows195
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VMOVUPS      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row194
-
-rows195:
-summed196:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special199
-
-final197:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around200
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored201
-
-around200:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored201:
-stored198:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result186
-	JMP  over188
-
-many189:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany187
-	JMP   few190
-
-special199:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow202
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	JMP     stored198
-
-narrow202:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip203
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty204
-	SHRQ         $0x03, R11
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R11, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty204:
-skip203:
-	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip205
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip206
-	VPMOVZXWD (BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip206:
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around207
-	VMOVDQU   Y0, (BX)
-	JMP       stored208
-
-around207:
-	VMOVNTDQ Y0, (BX)
-
-stored208:
-	JMP stored198
-
-skip205:
-	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip209
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip210
-	VCVTPH2PS (BX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(BX), Y2
-	VADDPS    Y1, Y2, Y1
-
-skip210:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around211
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored212
-
-around211:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored212:
-	JMP stored198
-
-skip209:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip213
-	VMOVUPS (BX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(BX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip213:
-	JMP final197
-
-empty191:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed196
-	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip214
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around215
-	VMOVDQU Y0, (BX)
-	JMP     stored216
-
-around215:
-	VMOVNTDQ Y0, (BX)
-
-stored216:
-	JMP stored198
-
-skip214:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around217
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored218
-
-around217:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored218:
-	JMP stored198
-
-tooMany187:
-	MOVQ R8, results+24(FP)
-
-over188:
-	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
-	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip219
-	SUBQ  $0x00000020, to+72(FP)
-
-skip219:
-	SUBQ $0x00000010, R10
-
-narrower185:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+104(FP)
-	VZEROUPPER
-	RET
-
-// func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none220
-	SUBQ  CX, DX
-
-none220:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
-
-tile221:
-	CMPQ R10, $0x00000020
-	JLT  narrower222
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over225
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result223:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty226
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPS all32_ff800000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VMOVUPS all32_ff800000<>+0(SB), Y2
-	VPXOR   Y6, Y6, Y6
-	VMOVUPS all32_ff800000<>+0(SB), Y3
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows229
-
-row228:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPS    (R9)(R12*1), Y10
-	VCMPPS     $0x07, Y0, Y0, Y12
-	VCMPPS     $0x16, Y0, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y0, Y0
-	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPS    32(R9)(R12*1), Y10
-	VCMPPS     $0x07, Y1, Y1, Y12
-	VCMPPS     $0x16, Y1, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y1, Y1
-	VBLENDVPS  Y11, Y8, Y5, Y5
-	VMOVUPS    64(R9)(R12*1), Y10
-	VCMPPS     $0x07, Y2, Y2, Y12
-	VCMPPS     $0x16, Y2, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y2, Y2
-	VBLENDVPS  Y11, Y8, Y6, Y6
-	PREFETCHT0 64(R9)(R13*1)
-	VMOVUPS    96(R9)(R12*1), Y10
-	VCMPPS     $0x07, Y3, Y3, Y12
-	VCMPPS     $0x16, Y3, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y3, Y3
-	VBLENDVPS  Y11, Y8, Y7, Y7
-	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row228
-
-rows229:
-	CMPQ R11, DI
-	JGE  rows231
-
-row230:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y10
-	VCMPPS    $0x07, Y0, Y0, Y12
-	VCMPPS    $0x16, Y0, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y0, Y0
-	VBLENDVPS Y11, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y10
-	VCMPPS    $0x07, Y1, Y1, Y12
-	VCMPPS    $0x16, Y1, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y1, Y1
-	VBLENDVPS Y11, Y8, Y5, Y5
-	VMOVUPS   64(R9)(R12*1), Y10
-	VCMPPS    $0x07, Y2, Y2, Y12
-	VCMPPS    $0x16, Y2, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y2, Y2
-	VBLENDVPS Y11, Y8, Y6, Y6
-	VMOVUPS   96(R9)(R12*1), Y10
-	VCMPPS    $0x07, Y3, Y3, Y12
-	VCMPPS    $0x16, Y3, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y3, Y3
-	VBLENDVPS Y11, Y8, Y7, Y7
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row230
-
-rows231:
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y3, 96(BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none232
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-	VEXTRACTI128 $0x00, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
-	VEXTRACTI128 $0x01, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
-	VEXTRACTI128 $0x00, Y6, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(R11)
-	VEXTRACTI128 $0x01, Y6, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(R11)
-	VEXTRACTI128 $0x00, Y7, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(R11)
-	VEXTRACTI128 $0x01, Y7, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(R11)
-
-none232:
-	JMP stored227
-
-empty226:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none233
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-	VMOVUPD Y9, 64(SI)
-	VMOVUPD Y9, 96(SI)
-	VMOVUPD Y9, 128(SI)
-	VMOVUPD Y9, 160(SI)
-	VMOVUPD Y9, 192(SI)
-	VMOVUPD Y9, 224(SI)
-
-none233:
-stored227:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result223
-	JMP  over225
-	MOVQ R8, results+24(FP)
-
-over225:
-	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile221
-
-narrower222:
-	CMPQ R10, $0x00000010
-	JLT  narrower235
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over238
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result236:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty239
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPS all32_ff800000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows242
-
-row241:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPS    (R9)(R12*1), Y2
-	VCMPPS     $0x07, Y0, Y0, Y6
-	VCMPPS     $0x16, Y0, Y2, Y3
-	VANDPS     Y6, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y0, Y0
-	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPS    32(R9)(R12*1), Y2
-	VCMPPS     $0x07, Y1, Y1, Y6
-	VCMPPS     $0x16, Y1, Y2, Y3
-	VANDPS     Y6, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VBLENDVPS  Y3, Y8, Y5, Y5
-	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row241
-
-rows242:
-	CMPQ R11, DI
-	JGE  rows244
-
-row243:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows244
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows244
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows244
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPS   (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row243
-
-rows244:
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y1, 32(BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none245
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-	VEXTRACTI128 $0x00, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
-	VEXTRACTI128 $0x01, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
-
-none245:
-	JMP stored240
-
-empty239:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none246
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-	VMOVUPD Y9, 64(SI)
-	VMOVUPD Y9, 96(SI)
-
-none246:
-stored240:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result236
-	JMP  over238
-	MOVQ R8, results+24(FP)
-
-over238:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R10
-
-narrower235:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+96(FP)
-	VZEROUPPER
-	RET
-
-// func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000020
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x00, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y8
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPD       32(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPD       96(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y3, Y3
-	VMULPD       128(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y4, Y4
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPD       160(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y6, Y6
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPD       224(R8)(R12*1), Y8, Y8
-	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y8
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y2, Y2
-	VMULPD       96(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y3, Y3
-	VMULPD       128(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y4, Y4
-	VMULPD       160(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R12*1), Y8, Y9
-	VADDPD       Y9, Y6, Y6
-	VMULPD       224(R8)(R12*1), Y8, Y8
-	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows16
-
-row15:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPD     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPD     32(R8)(R11*1), Y1, Y1
-	VADDPD     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPD     96(R8)(R11*1), Y3, Y3
-	VADDPD     128(R8)(R11*1), Y4, Y4
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPD     160(R8)(R11*1), Y5, Y5
-	VADDPD     192(R8)(R11*1), Y6, Y6
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPD     224(R8)(R11*1), Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row15
-
-rows16:
-	CMPQ R10, SI
-	JGE  rows18
-
-row17:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	VADDPD 64(R8)(R11*1), Y2, Y2
-	VADDPD 96(R8)(R11*1), Y3, Y3
-	VADDPD 128(R8)(R11*1), Y4, Y4
-	VADDPD 160(R8)(R11*1), Y5, Y5
-	VADDPD 192(R8)(R11*1), Y6, Y6
-	VADDPD 224(R8)(R11*1), Y7, Y7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row17
-
-rows18:
-summed8:
-summed19:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special22
-
-final20:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	VMOVDQU Y4, 128(DX)
-	VMOVDQU Y5, 160(DX)
-	VMOVDQU Y6, 192(DX)
-	VMOVDQU Y7, 224(DX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
-
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-special22:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	VMOVUPD Y2, 64(DX)
-	VMOVUPD Y3, 96(DX)
-	VMOVUPD Y4, 128(DX)
-	VMOVUPD Y5, 160(DX)
-	VMOVUPD Y6, 192(DX)
-	VMOVUPD Y7, 224(DX)
-	JMP     stored21
-
-narrow25:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip26
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty27
-	SHRQ         $0x03, R10
-	VPXOR        X8, X8, X8
-	VCVTSI2SDQ   R10, X8, X8
-	VBROADCASTSD X8, Y8
-	VDIVPD       Y8, Y0, Y0
-	VDIVPD       Y8, Y1, Y1
-	VDIVPD       Y8, Y2, Y2
-	VDIVPD       Y8, Y3, Y3
-	VDIVPD       Y8, Y4, Y4
-	VDIVPD       Y8, Y5, Y5
-	VDIVPD       Y8, Y6, Y6
-	VDIVPD       Y8, Y7, Y7
-
-empty27:
-skip26:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip28
-	VMOVUPD (DX), Y8
-	VADDPD  Y0, Y8, Y0
-	VMOVUPD 32(DX), Y8
-	VADDPD  Y1, Y8, Y1
-	VMOVUPD 64(DX), Y8
-	VADDPD  Y2, Y8, Y2
-	VMOVUPD 96(DX), Y8
-	VADDPD  Y3, Y8, Y3
-	VMOVUPD 128(DX), Y8
-	VADDPD  Y4, Y8, Y4
-	VMOVUPD 160(DX), Y8
-	VADDPD  Y5, Y8, Y5
-	VMOVUPD 192(DX), Y8
-	VADDPD  Y6, Y8, Y6
-	VMOVUPD 224(DX), Y8
-	VADDPD  Y7, Y8, Y7
-
-skip28:
-	JMP final20
-
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed19
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	VMOVDQU Y0, 128(DX)
-	VMOVDQU Y0, 160(DX)
-	VMOVDQU Y0, 192(DX)
-	VMOVDQU Y0, 224(DX)
-	JMP     stored30
-
-around29:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-	VMOVNTDQ Y0, 128(DX)
-	VMOVNTDQ Y0, 160(DX)
-	VMOVNTDQ Y0, 192(DX)
-	VMOVNTDQ Y0, 224(DX)
-
-stored30:
-	JMP stored21
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000010
-	JLT  narrower32
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over35
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result33:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many36
-
-few37:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty39
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x00, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows42
-
-row41:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y4
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPD       32(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPD       96(R8)(R12*1), Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row41
-
-rows42:
-	CMPQ R11, SI
-	JGE  rows44
-
-row43:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y4
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R12*1), Y4, Y5
-	VADDPD       Y5, Y2, Y2
-	VMULPD       96(R8)(R12*1), Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row43
-
-rows44:
-	JMP summed38
-
-none40:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows46
-
-row45:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPD     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPD     32(R8)(R11*1), Y1, Y1
-	VADDPD     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPD     96(R8)(R11*1), Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row45
-
-rows46:
-	CMPQ R10, SI
-	JGE  rows48
-
-row47:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	VADDPD 64(R8)(R11*1), Y2, Y2
-	VADDPD 96(R8)(R11*1), Y3, Y3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row47
-
-rows48:
-summed38:
-summed49:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
-
-final50:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored54
-
-around53:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored54:
-stored51:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
-
-many36:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
-
-special52:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	VMOVUPD Y2, 64(DX)
-	VMOVUPD Y3, 96(DX)
-	JMP     stored51
-
-narrow55:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty57
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   R10, X4, X4
-	VBROADCASTSD X4, Y4
-	VDIVPD       Y4, Y0, Y0
-	VDIVPD       Y4, Y1, Y1
-	VDIVPD       Y4, Y2, Y2
-	VDIVPD       Y4, Y3, Y3
-
-empty57:
-skip56:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
-	VMOVUPD (DX), Y4
-	VADDPD  Y0, Y4, Y0
-	VMOVUPD 32(DX), Y4
-	VADDPD  Y1, Y4, Y1
-	VMOVUPD 64(DX), Y4
-	VADDPD  Y2, Y4, Y2
-	VMOVUPD 96(DX), Y4
-	VADDPD  Y3, Y4, Y3
-
-skip58:
-	JMP final50
-
-empty39:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed49
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored60
-
-around59:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored60:
-	JMP stored51
-
-tooMany34:
-	MOVQ DI, results+24(FP)
-
-over35:
-	ADDQ $0x00000080, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower32:
-	CMPQ R9, $0x00000008
-	JLT  narrower62
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over65
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result63:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many66
-
-few67:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty69
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x00, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows72
-
-row71:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPD       32(R8)(R12*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row71
-
-rows72:
-	CMPQ R11, SI
-	JGE  rows74
-
-row73:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows74
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows74
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows74
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSD (R10), Y2
-	ADDQ         $0x00000008, R10
-	VMULPD       (R8)(R12*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R12*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row73
-
-rows74:
-	JMP summed68
-
-none70:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows76
-
-row75:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VADDPD     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPD     32(R8)(R11*1), Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row75
-
-rows76:
-	CMPQ R10, SI
-	JGE  rows78
-
-row77:
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows78
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows78
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JGE    rows78
-	MOVQ   (R10), R11
-	IMULQ  AX, R11
-	VADDPD (R8)(R11*1), Y0, Y0
-	VADDPD 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row77
-
-rows78:
-summed68:
-summed79:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
-
-final80:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around83
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored84
-
-around83:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored84:
-stored81:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
-
-many66:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
-
-special82:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	JMP     stored81
-
-narrow85:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty87
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   R10, X2, X2
-	VBROADCASTSD X2, Y2
-	VDIVPD       Y2, Y0, Y0
-	VDIVPD       Y2, Y1, Y1
-
-empty87:
-skip86:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
-	VMOVUPD (DX), Y2
-	VADDPD  Y0, Y2, Y0
-	VMOVUPD 32(DX), Y2
-	VADDPD  Y1, Y2, Y1
-
-skip88:
-	JMP final80
-
-empty69:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed79
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around89
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored90
-
-around89:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored90:
-	JMP stored81
-
-tooMany64:
-	MOVQ DI, results+24(FP)
-
-over65:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000008, R9
-
-narrower62:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+88(FP)
-	VZEROUPPER
-	RET
-
-// func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none91
-	SUBQ  CX, DX
-
-none91:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
-
-tile92:
-	CMPQ R10, $0x00000010
-	JLT  narrower93
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over96
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result94:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many97
-
-few98:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty99
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows101
-
-row100:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X4
-	VMOVUPD      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPD      32(R9)(R14*1), Y5
-	VPCMPEQD     16(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPD      96(R9)(R14*1), Y5
-	VPCMPEQD     48(R12), X4, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y5, Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row100
-
-rows101:
-	CMPQ R13, DI
-	JGE  rows103
-
-row102:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X4
-	VMOVUPD      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y5
-	VPCMPEQD     16(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	VMOVUPD      96(R9)(R14*1), Y5
-	VPCMPEQD     48(R12), X4, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y5, Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row102
-
-rows103:
-summed104:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special107
-
-final105:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around108
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored109
-
-around108:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored109:
-stored106:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result94
-	JMP  over96
-
-many97:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany95
-	JMP   few98
-
-special107:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow110
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	VMOVUPD Y2, 64(BX)
-	VMOVUPD Y3, 96(BX)
-	JMP     stored106
-
-narrow110:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip111
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty112
-	SHRQ         $0x03, R11
-	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   R11, X4, X4
-	VBROADCASTSD X4, Y4
-	VDIVPD       Y4, Y0, Y0
-	VDIVPD       Y4, Y1, Y1
-	VDIVPD       Y4, Y2, Y2
-	VDIVPD       Y4, Y3, Y3
-
-empty112:
-skip111:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip113
-	VMOVUPD (BX), Y4
-	VADDPD  Y0, Y4, Y0
-	VMOVUPD 32(BX), Y4
-	VADDPD  Y1, Y4, Y1
-	VMOVUPD 64(BX), Y4
-	VADDPD  Y2, Y4, Y2
-	VMOVUPD 96(BX), Y4
-	VADDPD  Y3, Y4, Y3
-
-skip113:
-	JMP final105
-
-empty99:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed104
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around114
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	JMP     stored115
-
-around114:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
-
-stored115:
-	JMP stored106
-
-tooMany95:
-	MOVQ R8, results+24(FP)
-
-over96:
-	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+72(FP)
-	SUBQ $0x00000010, R10
-	JMP  tile92
-
-narrower93:
-	CMPQ R10, $0x00000008
-	JLT  narrower117
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over120
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result118:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many121
-
-few122:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty123
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows125
-
-row124:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row124
-
-rows125:
-	CMPQ R13, DI
-	JGE  rows127
-
-row126:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows127
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows127
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows127
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), X2
-	VMOVUPD      (R9)(R14*1), Y3
-	VPCMPEQD     (R12), X2, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y3, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y3
-	VPCMPEQD     16(R12), X2, X2
-	VPMOVSXDQ    X2, Y2
-	VANDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row126
-
-rows127:
-summed128:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special131
-
-final129:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around132
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored133
-
-around132:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored133:
-stored130:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result118
-	JMP  over120
-
-many121:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany119
-	JMP   few122
-
-special131:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow134
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	JMP     stored130
-
-narrow134:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip135
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty136
-	SHRQ         $0x03, R11
-	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   R11, X2, X2
-	VBROADCASTSD X2, Y2
-	VDIVPD       Y2, Y0, Y0
-	VDIVPD       Y2, Y1, Y1
-
-empty136:
-skip135:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip137
-	VMOVUPD (BX), Y2
-	VADDPD  Y0, Y2, Y0
-	VMOVUPD 32(BX), Y2
-	VADDPD  Y1, Y2, Y1
-
-skip137:
-	JMP final129
-
-empty123:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed128
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around138
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored139
-
-around138:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored139:
-	JMP stored130
-
-tooMany119:
-	MOVQ R8, results+24(FP)
-
-over120:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+72(FP)
-	SUBQ $0x00000008, R10
-
-narrower117:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+104(FP)
-	VZEROUPPER
-	RET
-
-// func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none140
-	SUBQ  CX, DX
-
-none140:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
-
-tile141:
-	CMPQ R10, $0x00000010
-	JLT  narrower142
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over145
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result143:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty146
-	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VMOVUPD all64_fff0000000000000<>+0(SB), Y2
-	VPXOR   Y6, Y6, Y6
-	VMOVUPD all64_fff0000000000000<>+0(SB), Y3
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y8, Y8, Y8
-	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows149
-
-row148:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPD    (R9)(R12*1), Y10
-	VCMPPD     $0x07, Y0, Y0, Y12
-	VCMPPD     $0x16, Y0, Y10, Y11
-	VANDPD     Y12, Y11, Y11
-	VBLENDVPD  Y11, Y10, Y0, Y0
-	VBLENDVPD  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPD    32(R9)(R12*1), Y10
-	VCMPPD     $0x07, Y1, Y1, Y12
-	VCMPPD     $0x16, Y1, Y10, Y11
-	VANDPD     Y12, Y11, Y11
-	VBLENDVPD  Y11, Y10, Y1, Y1
-	VBLENDVPD  Y11, Y8, Y5, Y5
-	VMOVUPD    64(R9)(R12*1), Y10
-	VCMPPD     $0x07, Y2, Y2, Y12
-	VCMPPD     $0x16, Y2, Y10, Y11
-	VANDPD     Y12, Y11, Y11
-	VBLENDVPD  Y11, Y10, Y2, Y2
-	VBLENDVPD  Y11, Y8, Y6, Y6
-	PREFETCHT0 64(R9)(R13*1)
-	VMOVUPD    96(R9)(R12*1), Y10
-	VCMPPD     $0x07, Y3, Y3, Y12
-	VCMPPD     $0x16, Y3, Y10, Y11
-	VANDPD     Y12, Y11, Y11
-	VBLENDVPD  Y11, Y10, Y3, Y3
-	VBLENDVPD  Y11, Y8, Y7, Y7
-	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row148
-
-rows149:
-	CMPQ R11, DI
-	JGE  rows151
-
-row150:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y10
-	VCMPPD    $0x07, Y0, Y0, Y12
-	VCMPPD    $0x16, Y0, Y10, Y11
-	VANDPD    Y12, Y11, Y11
-	VBLENDVPD Y11, Y10, Y0, Y0
-	VBLENDVPD Y11, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y10
-	VCMPPD    $0x07, Y1, Y1, Y12
-	VCMPPD    $0x16, Y1, Y10, Y11
-	VANDPD    Y12, Y11, Y11
-	VBLENDVPD Y11, Y10, Y1, Y1
-	VBLENDVPD Y11, Y8, Y5, Y5
-	VMOVUPD   64(R9)(R12*1), Y10
-	VCMPPD    $0x07, Y2, Y2, Y12
-	VCMPPD    $0x16, Y2, Y10, Y11
-	VANDPD    Y12, Y11, Y11
-	VBLENDVPD Y11, Y10, Y2, Y2
-	VBLENDVPD Y11, Y8, Y6, Y6
-	VMOVUPD   96(R9)(R12*1), Y10
-	VCMPPD    $0x07, Y3, Y3, Y12
-	VCMPPD    $0x16, Y3, Y10, Y11
-	VANDPD    Y12, Y11, Y11
-	VBLENDVPD Y11, Y10, Y3, Y3
-	VBLENDVPD Y11, Y8, Y7, Y7
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row150
-
-rows151:
-	VMOVUPD    Y0, (BX)
-	VMOVUPD    Y1, 32(BX)
-	VMOVUPD    Y2, 64(BX)
-	VMOVUPD    Y3, 96(BX)
-	LEAQ       (DX)(SI*1), SI
-	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none152
-	MOVQ       columns+72(FP), R11
-	SUBQ       R10, R11
-	SHLQ       $0x03, R11
-	ADDQ       choice+80(FP), R11
-	MOVQ       R8, R12
-	SUBQ       start+16(FP), R12
-	SHRQ       $0x03, R12
-	IMULQ      choiceApart+88(FP), R12
-	ADDQ       R12, R11
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (R11)
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R11)
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y6*8), Y0
-	VMOVUPD    Y0, 64(R11)
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y7*8), Y0
-	VMOVUPD    Y0, 96(R11)
-
-none152:
-	JMP stored147
-
-empty146:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	VMOVUPD Y2, 64(BX)
-	VMOVUPD Y3, 96(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none153
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-	VMOVUPD Y9, 64(SI)
-	VMOVUPD Y9, 96(SI)
-
-none153:
-stored147:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result143
-	JMP  over145
-	MOVQ R8, results+24(FP)
-
-over145:
-	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000010, R10
-	JMP  tile141
-
-narrower142:
-	CMPQ R10, $0x00000008
-	JLT  narrower155
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over158
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result156:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty159
-	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y8, Y8, Y8
-	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows162
-
-row161:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VMOVUPD    (R9)(R12*1), Y2
-	VCMPPD     $0x07, Y0, Y0, Y6
-	VCMPPD     $0x16, Y0, Y2, Y3
-	VANDPD     Y6, Y3, Y3
-	VBLENDVPD  Y3, Y2, Y0, Y0
-	VBLENDVPD  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VMOVUPD    32(R9)(R12*1), Y2
-	VCMPPD     $0x07, Y1, Y1, Y6
-	VCMPPD     $0x16, Y1, Y2, Y3
-	VANDPD     Y6, Y3, Y3
-	VBLENDVPD  Y3, Y2, Y1, Y1
-	VBLENDVPD  Y3, Y8, Y5, Y5
-	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row161
-
-rows162:
-	CMPQ R11, DI
-	JGE  rows164
-
-row163:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
-	VCMPPD    $0x07, Y0, Y0, Y6
-	VCMPPD    $0x16, Y0, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y0, Y0
-	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
-	VCMPPD    $0x07, Y1, Y1, Y6
-	VCMPPD    $0x16, Y1, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y1, Y1
-	VBLENDVPD Y3, Y8, Y5, Y5
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows164
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
-	VCMPPD    $0x07, Y0, Y0, Y6
-	VCMPPD    $0x16, Y0, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y0, Y0
-	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
-	VCMPPD    $0x07, Y1, Y1, Y6
-	VCMPPD    $0x16, Y1, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y1, Y1
-	VBLENDVPD Y3, Y8, Y5, Y5
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows164
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
-	VCMPPD    $0x07, Y0, Y0, Y6
-	VCMPPD    $0x16, Y0, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y0, Y0
-	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
-	VCMPPD    $0x07, Y1, Y1, Y6
-	VCMPPD    $0x16, Y1, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y1, Y1
-	VBLENDVPD Y3, Y8, Y5, Y5
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows164
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VMOVUPD   (R9)(R12*1), Y2
-	VCMPPD    $0x07, Y0, Y0, Y6
-	VCMPPD    $0x16, Y0, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y0, Y0
-	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R12*1), Y2
-	VCMPPD    $0x07, Y1, Y1, Y6
-	VCMPPD    $0x16, Y1, Y2, Y3
-	VANDPD    Y6, Y3, Y3
-	VBLENDVPD Y3, Y2, Y1, Y1
-	VBLENDVPD Y3, Y8, Y5, Y5
-	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row163
-
-rows164:
-	VMOVUPD    Y0, (BX)
-	VMOVUPD    Y1, 32(BX)
-	LEAQ       (DX)(SI*1), SI
-	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none165
-	MOVQ       columns+72(FP), R11
-	SUBQ       R10, R11
-	SHLQ       $0x03, R11
-	ADDQ       choice+80(FP), R11
-	MOVQ       R8, R12
-	SUBQ       start+16(FP), R12
-	SHRQ       $0x03, R12
-	IMULQ      choiceApart+88(FP), R12
-	ADDQ       R12, R11
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (R11)
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (SI)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R11)
-
-none165:
-	JMP stored160
-
-empty159:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none166
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    R8, R11
-	SUBQ    start+16(FP), R11
-	SHRQ    $0x03, R11
-	IMULQ   choiceApart+88(FP), R11
-	ADDQ    R11, SI
-	VMOVUPD Y9, (SI)
-	VMOVUPD Y9, 32(SI)
-
-none166:
-stored160:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result156
-	JMP  over158
-	MOVQ R8, results+24(FP)
-
-over158:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000008, R10
-
-narrower155:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+96(FP)
-	VZEROUPPER
-	RET
-
-// func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000040
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide11
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows13
-
-row12:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y8
-	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(R8)(R13*1)
-	VMOVDQU      96(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row12
-
-rows13:
-	CMPQ R11, SI
-	JGE  rows15
-
-row14:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y8
-	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row14
-
-rows15:
-	JMP summed8
-
-none10:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows17
-
-row16:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVDQU    (R8)(R11*1), Y9
-	VPSLLD     $0x10, Y9, Y8
-	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS     Y8, Y0, Y0
-	VADDPS     Y9, Y1, Y1
-	PREFETCHT0 (R8)(R12*1)
-	VMOVDQU    32(R8)(R11*1), Y9
-	VPSLLD     $0x10, Y9, Y8
-	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS     Y8, Y2, Y2
-	VADDPS     Y9, Y3, Y3
-	VMOVDQU    64(R8)(R11*1), Y9
-	VPSLLD     $0x10, Y9, Y8
-	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS     Y8, Y4, Y4
-	VADDPS     Y9, Y5, Y5
-	PREFETCHT0 64(R8)(R12*1)
-	VMOVDQU    96(R8)(R11*1), Y9
-	VPSLLD     $0x10, Y9, Y8
-	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS     Y8, Y6, Y6
-	VADDPS     Y9, Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y8, Y0, Y0
-	VADDPS  Y9, Y1, Y1
-	VMOVDQU 32(R8)(R11*1), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y8, Y2, Y2
-	VADDPS  Y9, Y3, Y3
-	VMOVDQU 64(R8)(R11*1), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y8, Y4, Y4
-	VADDPS  Y9, Y5, Y5
-	VMOVDQU 96(R8)(R11*1), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y8, Y6, Y6
-	VADDPS  Y9, Y7, Y7
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JLT     row18
-
-rows19:
-summed8:
-summed20:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special23
-
-final21:
-	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPBLENDW  $0xaa, Y9, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
-	VMOVDQU   Y0, (DX)
-	JMP       stored25
-
-around24:
-	VMOVNTDQ Y0, (DX)
-
-stored25:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y0, 32(DX)
-
-stored27:
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU   Y0, 64(DX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Y0, 64(DX)
-
-stored29:
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU   Y0, 96(DX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Y0, 96(DX)
-
-stored31:
-stored22:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-wide11:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows33
-
-row32:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(R8)(R13*1)
-	VMOVDQU      96(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row32
-
-rows33:
-	CMPQ R11, SI
-	JGE  rows35
-
-row34:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       Y10, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R12*1), Y10
-	VPSLLD       $0x10, Y10, Y9
-	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row34
-
-rows35:
-	JMP summed8
-
-special23:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow36
-	VUNPCKLPS  Y1, Y0, Y8
-	VUNPCKHPS  Y1, Y0, Y9
-	VPERM2F128 $0x20, Y9, Y8, Y8
-	VMOVUPS    Y8, (DX)
-	VUNPCKLPS  Y1, Y0, Y8
-	VUNPCKHPS  Y1, Y0, Y0
-	VPERM2F128 $0x31, Y0, Y8, Y8
-	VMOVUPS    Y8, 32(DX)
-	VUNPCKLPS  Y3, Y2, Y0
-	VUNPCKHPS  Y3, Y2, Y1
-	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(DX)
-	VUNPCKLPS  Y3, Y2, Y0
-	VUNPCKHPS  Y3, Y2, Y1
-	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(DX)
-	VUNPCKLPS  Y5, Y4, Y0
-	VUNPCKHPS  Y5, Y4, Y1
-	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 128(DX)
-	VUNPCKLPS  Y5, Y4, Y0
-	VUNPCKHPS  Y5, Y4, Y1
-	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 160(DX)
-	VUNPCKLPS  Y7, Y6, Y0
-	VUNPCKHPS  Y7, Y6, Y1
-	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 192(DX)
-	VUNPCKLPS  Y7, Y6, Y0
-	VUNPCKHPS  Y7, Y6, Y1
-	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 224(DX)
-	JMP        stored22
-
-narrow36:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip37
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty38
-	SHRQ         $0x03, R10
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R10, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty38:
-skip37:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip39
-	VMOVDQU (DX), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y0, Y8, Y0
-	VADDPS  Y1, Y9, Y1
-	VMOVDQU 32(DX), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y2, Y8, Y2
-	VADDPS  Y3, Y9, Y3
-	VMOVDQU 64(DX), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y4, Y8, Y4
-	VADDPS  Y5, Y9, Y5
-	VMOVDQU 96(DX), Y9
-	VPSLLD  $0x10, Y9, Y8
-	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
-	VADDPS  Y6, Y8, Y6
-	VADDPS  Y7, Y9, Y7
-
-skip39:
-	JMP final21
-
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed20
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around40
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored41
-
-around40:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored41:
-	JMP stored22
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip42
-	ADDQ  $0x00000080, to+56(FP)
-
-skip42:
-	SUBQ $0x00000040, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000020
-	JLT  narrower44
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over47
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result45:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many48
-
-few49:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty51
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none52
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide53
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows55
-
-row54:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y4
-	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row54
-
-rows55:
-	CMPQ R11, SI
-	JGE  rows57
-
-row56:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y4
-	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row56
-
-rows57:
-	JMP summed50
-
-none52:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows59
-
-row58:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVDQU    (R8)(R11*1), Y5
-	VPSLLD     $0x10, Y5, Y4
-	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS     Y4, Y0, Y0
-	VADDPS     Y5, Y1, Y1
-	PREFETCHT0 (R8)(R12*1)
-	VMOVDQU    32(R8)(R11*1), Y5
-	VPSLLD     $0x10, Y5, Y4
-	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS     Y4, Y2, Y2
-	VADDPS     Y5, Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row58
-
-rows59:
-	CMPQ R10, SI
-	JGE  rows61
-
-row60:
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y5
-	VPSLLD  $0x10, Y5, Y4
-	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS  Y4, Y0, Y0
-	VADDPS  Y5, Y1, Y1
-	VMOVDQU 32(R8)(R11*1), Y5
-	VPSLLD  $0x10, Y5, Y4
-	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS  Y4, Y2, Y2
-	VADDPS  Y5, Y3, Y3
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JLT     row60
-
-rows61:
-summed50:
-summed62:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special65
-
-final63:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPBLENDW  $0xaa, Y5, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around66
-	VMOVDQU   Y0, (DX)
-	JMP       stored67
-
-around66:
-	VMOVNTDQ Y0, (DX)
-
-stored67:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
-	VMOVDQU   Y0, 32(DX)
-	JMP       stored69
-
-around68:
-	VMOVNTDQ Y0, 32(DX)
-
-stored69:
-stored64:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result45
-	JMP  over47
-
-many48:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany46
-	JMP   few49
-
-wide53:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows71
-
-row70:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row70
-
-rows71:
-	CMPQ R11, SI
-	JGE  rows73
-
-row72:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R12*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row72
-
-rows73:
-	JMP summed50
-
-special65:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow74
-	VUNPCKLPS  Y1, Y0, Y4
-	VUNPCKHPS  Y1, Y0, Y5
-	VPERM2F128 $0x20, Y5, Y4, Y4
-	VMOVUPS    Y4, (DX)
-	VUNPCKLPS  Y1, Y0, Y4
-	VUNPCKHPS  Y1, Y0, Y0
-	VPERM2F128 $0x31, Y0, Y4, Y4
-	VMOVUPS    Y4, 32(DX)
-	VUNPCKLPS  Y3, Y2, Y0
-	VUNPCKHPS  Y3, Y2, Y1
-	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(DX)
-	VUNPCKLPS  Y3, Y2, Y0
-	VUNPCKHPS  Y3, Y2, Y1
-	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(DX)
-	JMP        stored64
-
-narrow74:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip75
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty76
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty76:
-skip75:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip77
-	VMOVDQU (DX), Y5
-	VPSLLD  $0x10, Y5, Y4
-	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS  Y0, Y4, Y0
-	VADDPS  Y1, Y5, Y1
-	VMOVDQU 32(DX), Y5
-	VPSLLD  $0x10, Y5, Y4
-	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
-	VADDPS  Y2, Y4, Y2
-	VADDPS  Y3, Y5, Y3
-
-skip77:
-	JMP final63
-
-empty51:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed62
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around78
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored79
-
-around78:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored79:
-	JMP stored64
-
-tooMany46:
-	MOVQ DI, results+24(FP)
-
-over47:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip80
-	ADDQ  $0x00000040, to+56(FP)
-
-skip80:
-	SUBQ $0x00000020, R9
-
-narrower44:
-	CMPQ R9, $0x00000010
-	JLT  narrower82
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over85
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result83:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many86
-
-few87:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty89
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none90
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide91
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows93
-
-row92:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row92
-
-rows93:
-	CMPQ R11, SI
-	JGE  rows95
-
-row94:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row94
-
-rows95:
-	JMP summed88
-
-none90:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows97
-
-row96:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVDQU    (R8)(R11*1), Y3
-	VPSLLD     $0x10, Y3, Y2
-	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS     Y2, Y0, Y0
-	VADDPS     Y3, Y1, Y1
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row96
-
-rows97:
-	CMPQ R10, SI
-	JGE  rows99
-
-row98:
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JGE     rows99
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JGE     rows99
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JGE     rows99
-	MOVQ    (R10), R11
-	IMULQ   AX, R11
-	VMOVDQU (R8)(R11*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, R10
-	CMPQ    R10, SI
-	JLT     row98
-
-rows99:
-summed88:
-summed100:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special103
-
-final101:
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPBLENDW  $0xaa, Y3, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU   Y0, (DX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ Y0, (DX)
-
-stored105:
-stored102:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
-
-many86:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany84
-	JMP   few87
-
-wide91:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows107
-
-row106:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row106
-
-rows107:
-	CMPQ R11, SI
-	JGE  rows109
-
-row108:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VMOVDQU      (R8)(R12*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row108
-
-rows109:
-	JMP summed88
-
-special103:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow110
-	VUNPCKLPS  Y1, Y0, Y2
-	VUNPCKHPS  Y1, Y0, Y3
-	VPERM2F128 $0x20, Y3, Y2, Y2
-	VMOVUPS    Y2, (DX)
-	VUNPCKLPS  Y1, Y0, Y2
-	VUNPCKHPS  Y1, Y0, Y0
-	VPERM2F128 $0x31, Y0, Y2, Y2
-	VMOVUPS    Y2, 32(DX)
-	JMP        stored102
-
-narrow110:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip111
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty112
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty112:
-skip111:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip113
-	VMOVDQU (DX), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y0, Y2, Y0
-	VADDPS  Y1, Y3, Y1
-
-skip113:
-	JMP final101
-
-empty89:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed100
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around114
-	VMOVDQU Y0, (DX)
-	JMP     stored115
-
-around114:
-	VMOVNTDQ Y0, (DX)
-
-stored115:
-	JMP stored102
-
-tooMany84:
-	MOVQ DI, results+24(FP)
-
-over85:
-	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip116
-	ADDQ  $0x00000020, to+56(FP)
-
-skip116:
-	SUBQ $0x00000010, R9
-
-narrower82:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+88(FP)
-	VZEROUPPER
-	RET
-
-// func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none117
-	SUBQ  CX, DX
-
-none117:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
-
-tile118:
-	CMPQ R10, $0x00000020
-	JLT  narrower119
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over122
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result120:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many123
-
-few124:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty125
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows127
-
-row126:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VPMOVZXWD    (R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    16(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXWD    32(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXWD    48(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row126
-
-rows127:
-	CMPQ R13, DI
-	JGE  rows129
-
-row128:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VPMOVZXWD    (R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXWD    32(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXWD    48(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row128
-
-rows129:
-summed130:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special133
-
-final131:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around134
-	VMOVDQU   Y0, (BX)
-	JMP       stored135
-
-around134:
-	VMOVNTDQ Y0, (BX)
-
-stored135:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around136
-	VMOVDQU   Y0, 32(BX)
-	JMP       stored137
-
-around136:
-	VMOVNTDQ Y0, 32(BX)
-
-stored137:
-stored132:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result120
-	JMP  over122
-
-many123:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany121
-	JMP   few124
-
-special133:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow138
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored132
-
-narrow138:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip139
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty140
-	SHRQ         $0x03, R11
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R11, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty140:
-skip139:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip141
-	VPMOVZXWD (BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
-
-skip141:
-	JMP final131
-
-empty125:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed130
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around142
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored143
-
-around142:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored143:
-	JMP stored132
-
-tooMany121:
-	MOVQ R8, results+24(FP)
-
-over122:
-	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip144
-	ADDQ  $0x00000040, to+72(FP)
-
-skip144:
-	SUBQ $0x00000020, R10
-	JMP  tile118
-
-narrower119:
-	CMPQ R10, $0x00000010
-	JLT  narrower146
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over149
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result147:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many150
-
-few151:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty152
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows154
-
-row153:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    16(R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row153
-
-rows154:
-	CMPQ R13, DI
-	JGE  rows156
-
-row155:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows156
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows156
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows156
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VPMOVZXWD    (R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row155
-
-rows156:
-summed157:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special160
-
-final158:
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around161
-	VMOVDQU   Y0, (BX)
-	JMP       stored162
-
-around161:
-	VMOVNTDQ Y0, (BX)
-
-stored162:
-stored159:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result147
-	JMP  over149
-
-many150:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany148
-	JMP   few151
-
-special160:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow163
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	JMP     stored159
-
-narrow163:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip164
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty165
-	SHRQ         $0x03, R11
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R11, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty165:
-skip164:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip166
-	VPMOVZXWD (BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip166:
-	JMP final158
-
-empty152:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed157
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around167
-	VMOVDQU Y0, (BX)
-	JMP     stored168
-
-around167:
-	VMOVNTDQ Y0, (BX)
-
-stored168:
-	JMP stored159
-
-tooMany148:
-	MOVQ R8, results+24(FP)
-
-over149:
-	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip169
-	ADDQ  $0x00000020, to+72(FP)
-
-skip169:
-	SUBQ $0x00000010, R10
-
-narrower146:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+104(FP)
-	VZEROUPPER
-	RET
-
-// func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none170
-	SUBQ  CX, DX
-
-none170:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
-
-tile171:
-	CMPQ R10, $0x00000020
-	JLT  narrower172
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over175
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result173:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty176
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPS all32_ff800000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VMOVUPS all32_ff800000<>+0(SB), Y2
-	VPXOR   Y6, Y6, Y6
-	VMOVUPS all32_ff800000<>+0(SB), Y3
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows179
-
-row178:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VPMOVZXWD  (R9)(R12*1), Y10
-	VPSLLD     $0x10, Y10, Y10
-	VCMPPS     $0x07, Y0, Y0, Y12
-	VCMPPS     $0x16, Y0, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y0, Y0
-	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VPMOVZXWD  16(R9)(R12*1), Y10
-	VPSLLD     $0x10, Y10, Y10
-	VCMPPS     $0x07, Y1, Y1, Y12
-	VCMPPS     $0x16, Y1, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y1, Y1
-	VBLENDVPS  Y11, Y8, Y5, Y5
-	VPMOVZXWD  32(R9)(R12*1), Y10
-	VPSLLD     $0x10, Y10, Y10
-	VCMPPS     $0x07, Y2, Y2, Y12
-	VCMPPS     $0x16, Y2, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y2, Y2
-	VBLENDVPS  Y11, Y8, Y6, Y6
-	VPMOVZXWD  48(R9)(R12*1), Y10
-	VPSLLD     $0x10, Y10, Y10
-	VCMPPS     $0x07, Y3, Y3, Y12
-	VCMPPS     $0x16, Y3, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y3, Y3
-	VBLENDVPS  Y11, Y8, Y7, Y7
-	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row178
-
-rows179:
-	CMPQ R11, DI
-	JGE  rows181
-
-row180:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VCMPPS    $0x07, Y0, Y0, Y12
-	VCMPPS    $0x16, Y0, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y0, Y0
-	VBLENDVPS Y11, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VCMPPS    $0x07, Y1, Y1, Y12
-	VCMPPS    $0x16, Y1, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y1, Y1
-	VBLENDVPS Y11, Y8, Y5, Y5
-	VPMOVZXWD 32(R9)(R12*1), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VCMPPS    $0x07, Y2, Y2, Y12
-	VCMPPS    $0x16, Y2, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y2, Y2
-	VBLENDVPS Y11, Y8, Y6, Y6
-	VPMOVZXWD 48(R9)(R12*1), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VCMPPS    $0x07, Y3, Y3, Y12
-	VCMPPS    $0x16, Y3, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y3, Y3
-	VBLENDVPS Y11, Y8, Y7, Y7
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row180
-
-rows181:
-	VPSRLD       $0x10, Y0, Y0
-	VPSRLD       $0x10, Y1, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	VPSRLD       $0x10, Y2, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, 32(BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none182
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-	VEXTRACTI128 $0x00, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
-	VEXTRACTI128 $0x01, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
-	VEXTRACTI128 $0x00, Y6, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(R11)
-	VEXTRACTI128 $0x01, Y6, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(R11)
-	VEXTRACTI128 $0x00, Y7, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(R11)
-	VEXTRACTI128 $0x01, Y7, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(R11)
-
-none182:
-	JMP stored177
-
-empty176:
-	VPXOR     Y0, Y0, Y0
-	VPXOR     Y1, Y1, Y1
-	VPXOR     Y2, Y2, Y2
-	VPXOR     Y3, Y3, Y3
-	VMOVUPS   all32_ffffffff<>+0(SB), Y9
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (BX)
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none183
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
-	VMOVUPD   Y9, 128(SI)
-	VMOVUPD   Y9, 160(SI)
-	VMOVUPD   Y9, 192(SI)
-	VMOVUPD   Y9, 224(SI)
-
-none183:
-stored177:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result173
-	JMP  over175
-	MOVQ R8, results+24(FP)
-
-over175:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile171
-
-narrower172:
-	CMPQ R10, $0x00000010
-	JLT  narrower185
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over188
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result186:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty189
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPS all32_ff800000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows192
-
-row191:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VPMOVZXWD  (R9)(R12*1), Y2
-	VPSLLD     $0x10, Y2, Y2
-	VCMPPS     $0x07, Y0, Y0, Y6
-	VCMPPS     $0x16, Y0, Y2, Y3
-	VANDPS     Y6, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y0, Y0
-	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VPMOVZXWD  16(R9)(R12*1), Y2
-	VPSLLD     $0x10, Y2, Y2
-	VCMPPS     $0x07, Y1, Y1, Y6
-	VCMPPS     $0x16, Y1, Y2, Y3
-	VANDPS     Y6, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VBLENDVPS  Y3, Y8, Y5, Y5
-	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row191
-
-rows192:
-	CMPQ R11, DI
-	JGE  rows194
-
-row193:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows194
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows194
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows194
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row193
-
-rows194:
-	VPSRLD       $0x10, Y0, Y0
-	VPSRLD       $0x10, Y1, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none195
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-	VEXTRACTI128 $0x00, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
-	VEXTRACTI128 $0x01, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
-
-none195:
-	JMP stored190
-
-empty189:
-	VPXOR     Y0, Y0, Y0
-	VPXOR     Y1, Y1, Y1
-	VMOVUPS   all32_ffffffff<>+0(SB), Y9
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none196
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
-
-none196:
-stored190:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result186
-	JMP  over188
-	MOVQ R8, results+24(FP)
-
-over188:
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
-	SUBQ $0x00000010, R10
-
-narrower185:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+96(FP)
-	VZEROUPPER
-	RET
-
-// func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000040
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide11
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows13
-
-row12:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X8
-	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row12
-
-rows13:
-	CMPQ R11, SI
-	JGE  rows15
-
-row14:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X8
-	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row14
-
-rows15:
-	JMP summed8
-
-none10:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows17
-
-row16:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y8
-	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y8
-	VADDPS     Y8, Y1, Y1
-	VCVTPH2PS  32(R8)(R11*1), Y8
-	VADDPS     Y8, Y2, Y2
-	VCVTPH2PS  48(R8)(R11*1), Y8
-	VADDPS     Y8, Y3, Y3
-	VCVTPH2PS  64(R8)(R11*1), Y8
-	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 64(R8)(R12*1)
-	VCVTPH2PS  80(R8)(R11*1), Y8
-	VADDPS     Y8, Y5, Y5
-	VCVTPH2PS  96(R8)(R11*1), Y8
-	VADDPS     Y8, Y6, Y6
-	VCVTPH2PS  112(R8)(R11*1), Y8
-	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y8
-	VADDPS    Y8, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y8
-	VADDPS    Y8, Y1, Y1
-	VCVTPH2PS 32(R8)(R11*1), Y8
-	VADDPS    Y8, Y2, Y2
-	VCVTPH2PS 48(R8)(R11*1), Y8
-	VADDPS    Y8, Y3, Y3
-	VCVTPH2PS 64(R8)(R11*1), Y8
-	VADDPS    Y8, Y4, Y4
-	VCVTPH2PS 80(R8)(R11*1), Y8
-	VADDPS    Y8, Y5, Y5
-	VCVTPH2PS 96(R8)(R11*1), Y8
-	VADDPS    Y8, Y6, Y6
-	VCVTPH2PS 112(R8)(R11*1), Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row18
-
-rows19:
-summed8:
-summed20:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special23
-
-final21:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored25
-
-around24:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored25:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored27:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU   X0, 64(DX)
-	VMOVDQU   X1, 80(DX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored29:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU   X0, 96(DX)
-	VMOVDQU   X1, 112(DX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-
-stored31:
-stored22:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-wide11:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows33
-
-row32:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row32
-
-rows33:
-	CMPQ R11, SI
-	JGE  rows35
-
-row34:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row34
-
-rows35:
-	JMP summed8
-
-special23:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow36
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	VMOVUPS Y4, 128(DX)
-	VMOVUPS Y5, 160(DX)
-	VMOVUPS Y6, 192(DX)
-	VMOVUPS Y7, 224(DX)
-	JMP     stored22
-
-narrow36:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip37
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty38
-	SHRQ         $0x03, R10
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R10, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty38:
-skip37:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip39
-	VCVTPH2PS (DX), Y8
-	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(DX), Y8
-	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(DX), Y8
-	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(DX), Y8
-	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(DX), Y8
-	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(DX), Y8
-	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(DX), Y8
-	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(DX), Y8
-	VADDPS    Y7, Y8, Y7
-
-skip39:
-	JMP final21
-
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed20
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around40
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored41
-
-around40:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored41:
-	JMP stored22
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000080, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip42
-	ADDQ  $0x00000080, to+56(FP)
-
-skip42:
-	SUBQ $0x00000040, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000020
-	JLT  narrower44
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over47
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result45:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many48
-
-few49:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty51
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none52
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide53
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows55
-
-row54:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X4
-	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row54
-
-rows55:
-	CMPQ R11, SI
-	JGE  rows57
-
-row56:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X4
-	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row56
-
-rows57:
-	JMP summed50
-
-none52:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows59
-
-row58:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y4
-	VADDPS     Y4, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y4
-	VADDPS     Y4, Y1, Y1
-	VCVTPH2PS  32(R8)(R11*1), Y4
-	VADDPS     Y4, Y2, Y2
-	VCVTPH2PS  48(R8)(R11*1), Y4
-	VADDPS     Y4, Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row58
-
-rows59:
-	CMPQ R10, SI
-	JGE  rows61
-
-row60:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y4
-	VADDPS    Y4, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y4
-	VADDPS    Y4, Y1, Y1
-	VCVTPH2PS 32(R8)(R11*1), Y4
-	VADDPS    Y4, Y2, Y2
-	VCVTPH2PS 48(R8)(R11*1), Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row60
-
-rows61:
-summed50:
-summed62:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special65
-
-final63:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around66
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored67
-
-around66:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored67:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
-	JMP       stored69
-
-around68:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored69:
-stored64:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result45
-	JMP  over47
-
-many48:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany46
-	JMP   few49
-
-wide53:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows71
-
-row70:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row70
-
-rows71:
-	CMPQ R11, SI
-	JGE  rows73
-
-row72:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row72
-
-rows73:
-	JMP summed50
-
-special65:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow74
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored64
-
-narrow74:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip75
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty76
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty76:
-skip75:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip77
-	VCVTPH2PS (DX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(DX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(DX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(DX), Y4
-	VADDPS    Y3, Y4, Y3
-
-skip77:
-	JMP final63
-
-empty51:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed62
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around78
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored79
-
-around78:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored79:
-	JMP stored64
-
-tooMany46:
-	MOVQ DI, results+24(FP)
-
-over47:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip80
-	ADDQ  $0x00000040, to+56(FP)
-
-skip80:
-	SUBQ $0x00000020, R9
-
-narrower44:
-	CMPQ R9, $0x00000010
-	JLT  narrower82
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over85
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result83:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many86
-
-few87:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty89
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none90
-	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide91
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x02, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows93
-
-row92:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row92
-
-rows93:
-	CMPQ R11, SI
-	JGE  rows95
-
-row94:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows95
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row94
-
-rows95:
-	JMP summed88
-
-none90:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows97
-
-row96:
-	MOVQ       128(R10), R12
-	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y2
-	VADDPS     Y2, Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y2
-	VADDPS     Y2, Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row96
-
-rows97:
-	CMPQ R10, SI
-	JGE  rows99
-
-row98:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R11*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row98
-
-rows99:
-summed88:
-summed100:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special103
-
-final101:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU   X0, (DX)
-	VMOVDQU   X1, 16(DX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored105:
-stored102:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
-
-many86:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany84
-	JMP   few87
-
-wide91:
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows107
-
-row106:
-	MOVQ         128(R11), R13
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row106
-
-rows107:
-	CMPQ R11, SI
-	JGE  rows109
-
-row108:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows109
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row108
-
-rows109:
-	JMP summed88
-
-special103:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow110
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored102
-
-narrow110:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip111
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty112
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty112:
-skip111:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip113
-	VCVTPH2PS (DX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(DX), Y2
-	VADDPS    Y1, Y2, Y1
-
-skip113:
-	JMP final101
-
-empty89:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed100
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around114
-	VMOVDQU Y0, (DX)
-	JMP     stored115
-
-around114:
-	VMOVNTDQ Y0, (DX)
-
-stored115:
-	JMP stored102
-
-tooMany84:
-	MOVQ DI, results+24(FP)
-
-over85:
-	ADDQ  $0x00000020, R8
-	ADDQ  $0x00000020, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip116
-	ADDQ  $0x00000020, to+56(FP)
-
-skip116:
-	SUBQ $0x00000010, R9
-
-narrower82:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+88(FP)
-	VZEROUPPER
-	RET
-
-// func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none117
-	SUBQ  CX, DX
-
-none117:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+88(FP), R10
-
-tile118:
-	CMPQ R10, $0x00000020
-	JLT  narrower119
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over122
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result120:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many123
-
-few124:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty125
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows127
-
-row126:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VCVTPH2PS    (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    16(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row126
-
-rows127:
-	CMPQ R13, DI
-	JGE  rows129
-
-row128:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y4
-	VCVTPH2PS    (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row128
-
-rows129:
-summed130:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special133
-
-final131:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around134
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored135
-
-around134:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored135:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around136
-	VMOVDQU   X0, 32(BX)
-	VMOVDQU   X1, 48(BX)
-	JMP       stored137
-
-around136:
-	VMOVNTDQ X0, 32(BX)
-	VMOVNTDQ X1, 48(BX)
-
-stored137:
-stored132:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result120
-	JMP  over122
-
-many123:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany121
-	JMP   few124
-
-special133:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow138
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored132
-
-narrow138:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip139
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty140
-	SHRQ         $0x03, R11
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R11, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty140:
-skip139:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip141
-	VCVTPH2PS (BX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(BX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(BX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(BX), Y4
-	VADDPS    Y3, Y4, Y3
-
-skip141:
-	JMP final131
-
-empty125:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed130
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around142
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored143
-
-around142:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored143:
-	JMP stored132
-
-tooMany121:
-	MOVQ R8, results+24(FP)
-
-over122:
-	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip144
-	ADDQ  $0x00000040, to+72(FP)
-
-skip144:
-	SUBQ $0x00000020, R10
-	JMP  tile118
-
-narrower119:
-	CMPQ R10, $0x00000010
-	JLT  narrower146
-	MOVQ to+72(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over149
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result147:
-	MOVQ 8(R8), DI
-	LEAQ (CX)(DI*8), DI
-	MOVQ DI, R11
-	SUBQ SI, R11
-	CMPQ R11, $0x00000800
-	JGT  many150
-
-few151:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    SI, DI
-	JGE     empty152
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows154
-
-row153:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row153
-
-rows154:
-	CMPQ R13, DI
-	JGE  rows156
-
-row155:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows156
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows156
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JGE          rows156
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (DX)(R13*1), Y2
-	VCVTPH2PS    (R9)(R14*1), Y3
-	VPCMPEQD     (R12), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y3
-	VPCMPEQD     32(R12), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row155
-
-rows156:
-summed157:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special160
-
-final158:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around161
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored162
-
-around161:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored162:
-stored159:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result147
-	JMP  over149
-
-many150:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany148
-	JMP   few151
-
-special160:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow163
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	JMP     stored159
-
-narrow163:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip164
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty165
-	SHRQ         $0x03, R11
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R11, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty165:
-skip164:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip166
-	VCVTPH2PS (BX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(BX), Y2
-	VADDPS    Y1, Y2, Y1
-
-skip166:
-	JMP final158
-
-empty152:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed157
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around167
-	VMOVDQU Y0, (BX)
-	JMP     stored168
-
-around167:
-	VMOVNTDQ Y0, (BX)
-
-stored168:
-	JMP stored159
-
-tooMany148:
-	MOVQ R8, results+24(FP)
-
-over149:
-	ADDQ  $0x00000020, R9
-	ADDQ  $0x00000020, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip169
-	ADDQ  $0x00000020, to+72(FP)
-
-skip169:
-	SUBQ $0x00000010, R10
-
-narrower146:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+104(FP)
-	VZEROUPPER
-	RET
-
-// func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), AX
-	MOVQ  positions+32(FP), CX
-	MOVQ  known+40(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  positions+32(FP), DX
-	MOVQ  DX, known+40(FP)
-	MOVQ  results+24(FP), DX
-	SHLQ  $0x03, DX
-	ADDQ  start+16(FP), DX
-	MOVQ  DX, results+24(FP)
-	MOVQ  sources+48(FP), DX
-	TESTQ DX, DX
-	JEQ   none170
-	SUBQ  CX, DX
-
-none170:
-	MOVQ rows+0(FP), R9
-	MOVQ columns+72(FP), R10
-
-tile171:
-	CMPQ R10, $0x00000020
-	JLT  narrower172
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over175
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result173:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty176
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPS all32_ff800000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VMOVUPS all32_ff800000<>+0(SB), Y2
-	VPXOR   Y6, Y6, Y6
-	VMOVUPS all32_ff800000<>+0(SB), Y3
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows179
-
-row178:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VCVTPH2PS  (R9)(R12*1), Y10
-	VCMPPS     $0x07, Y0, Y0, Y12
-	VCMPPS     $0x16, Y0, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y0, Y0
-	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VCVTPH2PS  16(R9)(R12*1), Y10
-	VCMPPS     $0x07, Y1, Y1, Y12
-	VCMPPS     $0x16, Y1, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y1, Y1
-	VBLENDVPS  Y11, Y8, Y5, Y5
-	VCVTPH2PS  32(R9)(R12*1), Y10
-	VCMPPS     $0x07, Y2, Y2, Y12
-	VCMPPS     $0x16, Y2, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y2, Y2
-	VBLENDVPS  Y11, Y8, Y6, Y6
-	VCVTPH2PS  48(R9)(R12*1), Y10
-	VCMPPS     $0x07, Y3, Y3, Y12
-	VCMPPS     $0x16, Y3, Y10, Y11
-	VANDPS     Y12, Y11, Y11
-	VBLENDVPS  Y11, Y10, Y3, Y3
-	VBLENDVPS  Y11, Y8, Y7, Y7
-	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row178
-
-rows179:
-	CMPQ R11, DI
-	JGE  rows181
-
-row180:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y10
-	VCMPPS    $0x07, Y0, Y0, Y12
-	VCMPPS    $0x16, Y0, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y0, Y0
-	VBLENDVPS Y11, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y10
-	VCMPPS    $0x07, Y1, Y1, Y12
-	VCMPPS    $0x16, Y1, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y1, Y1
-	VBLENDVPS Y11, Y8, Y5, Y5
-	VCVTPH2PS 32(R9)(R12*1), Y10
-	VCMPPS    $0x07, Y2, Y2, Y12
-	VCMPPS    $0x16, Y2, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y2, Y2
-	VBLENDVPS Y11, Y8, Y6, Y6
-	VCVTPH2PS 48(R9)(R12*1), Y10
-	VCMPPS    $0x07, Y3, Y3, Y12
-	VCMPPS    $0x16, Y3, Y10, Y11
-	VANDPS    Y12, Y11, Y11
-	VBLENDVPS Y11, Y10, Y3, Y3
-	VBLENDVPS Y11, Y8, Y7, Y7
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row180
-
-rows181:
-	VCVTPS2PH    $0x00, Y0, X0
-	VCVTPS2PH    $0x00, Y1, X1
-	VMOVUPS      X0, (BX)
-	VMOVUPS      X1, 16(BX)
-	VCVTPS2PH    $0x00, Y2, X0
-	VCVTPS2PH    $0x00, Y3, X1
-	VMOVUPS      X0, 32(BX)
-	VMOVUPS      X1, 48(BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none182
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-	VEXTRACTI128 $0x00, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
-	VEXTRACTI128 $0x01, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
-	VEXTRACTI128 $0x00, Y6, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(R11)
-	VEXTRACTI128 $0x01, Y6, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(R11)
-	VEXTRACTI128 $0x00, Y7, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(R11)
-	VEXTRACTI128 $0x01, Y7, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(R11)
-
-none182:
-	JMP stored177
-
-empty176:
-	VPXOR     Y0, Y0, Y0
-	VPXOR     Y1, Y1, Y1
-	VPXOR     Y2, Y2, Y2
-	VPXOR     Y3, Y3, Y3
-	VMOVUPS   all32_ffffffff<>+0(SB), Y9
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (BX)
-	VMOVUPS   X1, 16(BX)
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(BX)
-	VMOVUPS   X1, 48(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none183
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
-	VMOVUPD   Y9, 128(SI)
-	VMOVUPD   Y9, 160(SI)
-	VMOVUPD   Y9, 192(SI)
-	VMOVUPD   Y9, 224(SI)
-
-none183:
-stored177:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result173
-	JMP  over175
-	MOVQ R8, results+24(FP)
-
-over175:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile171
-
-narrower172:
-	CMPQ R10, $0x00000010
-	JLT  narrower185
-	MOVQ to+56(FP), BX
-	MOVQ start+16(FP), R8
-	CMPQ R8, results+24(FP)
-	JGE  over188
-	MOVQ (R8), SI
-	LEAQ (CX)(SI*8), SI
-
-result186:
-	MOVQ    8(R8), DI
-	LEAQ    (CX)(DI*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    SI, DI
-	JGE     empty189
-	VMOVUPS all32_ff800000<>+0(SB), Y0
-	VPXOR   Y4, Y4, Y4
-	VMOVUPS all32_ff800000<>+0(SB), Y1
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y8, Y8, Y8
-	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    SI, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000080, R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows192
-
-row191:
-	MOVQ       128(R11), R13
-	IMULQ      AX, R13
-	MOVQ       (R11), R12
-	IMULQ      AX, R12
-	VCVTPH2PS  (R9)(R12*1), Y2
-	VCMPPS     $0x07, Y0, Y0, Y6
-	VCMPPS     $0x16, Y0, Y2, Y3
-	VANDPS     Y6, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y0, Y0
-	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 (R9)(R13*1)
-	VCVTPH2PS  16(R9)(R12*1), Y2
-	VCMPPS     $0x07, Y1, Y1, Y6
-	VCMPPS     $0x16, Y1, Y2, Y3
-	VANDPS     Y6, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VBLENDVPS  Y3, Y8, Y5, Y5
-	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row191
-
-rows192:
-	CMPQ R11, DI
-	JGE  rows194
-
-row193:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows194
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows194
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JGE       rows194
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (R9)(R12*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R12*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row193
-
-rows194:
-	VCVTPS2PH    $0x00, Y0, X0
-	VCVTPS2PH    $0x00, Y1, X1
-	VMOVUPS      X0, (BX)
-	VMOVUPS      X1, 16(BX)
-	LEAQ         (DX)(SI*1), SI
-	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none195
-	MOVQ         columns+72(FP), R11
-	SUBQ         R10, R11
-	SHLQ         $0x03, R11
-	ADDQ         choice+80(FP), R11
-	MOVQ         R8, R12
-	SUBQ         start+16(FP), R12
-	SHRQ         $0x03, R12
-	IMULQ        choiceApart+88(FP), R12
-	ADDQ         R12, R11
-	VEXTRACTI128 $0x00, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (R11)
-	VEXTRACTI128 $0x01, Y4, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(R11)
-	VEXTRACTI128 $0x00, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(R11)
-	VEXTRACTI128 $0x01, Y5, X1
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(R11)
-
-none195:
-	JMP stored190
-
-empty189:
-	VPXOR     Y0, Y0, Y0
-	VPXOR     Y1, Y1, Y1
-	VMOVUPS   all32_ffffffff<>+0(SB), Y9
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (BX)
-	VMOVUPS   X1, 16(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none196
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      R8, R11
-	SUBQ      start+16(FP), R11
-	SHRQ      $0x03, R11
-	IMULQ     choiceApart+88(FP), R11
-	ADDQ      R11, SI
-	VMOVUPD   Y9, (SI)
-	VMOVUPD   Y9, 32(SI)
-	VMOVUPD   Y9, 64(SI)
-	VMOVUPD   Y9, 96(SI)
-
-none196:
-stored190:
-	MOVQ DI, SI
-	ADDQ apart+64(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result186
-	JMP  over188
-	MOVQ R8, results+24(FP)
-
-over188:
-	ADDQ $0x00000020, R9
-	ADDQ $0x00000020, to+56(FP)
-	SUBQ $0x00000010, R10
-
-narrower185:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+96(FP)
-	VZEROUPPER
-	RET
-
-// func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·pairProductsAVX512F32(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
-
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
-
-stripe:
-	CMPQ       R9, $0x00000040
-	JLT        rest
-	VMOVUPS    (SI)(R8*1), Z4
-	VMOVUPS    (DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z0, Z0
-	PREFETCHT0 (R10)(R8*1)
-	VMOVUPS    64(SI)(R8*1), Z4
-	VMOVUPS    64(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z1, Z1
-	PREFETCHT0 64(R10)(R8*1)
-	VMOVUPS    128(SI)(R8*1), Z4
-	VMOVUPS    128(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z2, Z2
-	PREFETCHT0 128(R10)(R8*1)
-	VMOVUPS    192(SI)(R8*1), Z4
-	VMOVUPS    192(DI)(R8*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	PREFETCHT0 192(R10)(R8*1)
-	ADDQ       $0x00000100, R8
-	SUBQ       $0x00000040, R9
-	JMP        stripe
-
-rest:
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  (SI)(R8*1), K1, Z4
-	VMOVUPS.Z  (DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z0, Z0
-	PREFETCHT0 (R10)(R8*1)
-	SUBQ       $0x00000010, R9
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  64(SI)(R8*1), K1, Z4
-	VMOVUPS.Z  64(DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z1, Z1
-	PREFETCHT0 64(R10)(R8*1)
-	SUBQ       $0x00000010, R9
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  128(SI)(R8*1), K1, Z4
-	VMOVUPS.Z  128(DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z2, Z2
-	PREFETCHT0 128(R10)(R8*1)
-	SUBQ       $0x00000010, R9
-	TESTQ      R9, R9
-	JLE        summed
-	MOVQ       $-1, R11
-	BZHIQ      R9, R11, R11
-	KMOVW      R11, K1
-	VMOVUPS.Z  192(SI)(R8*1), K1, Z4
-	VMOVUPS.Z  192(DI)(R8*1), K1, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	PREFETCHT0 192(R10)(R8*1)
-	SUBQ       $0x00000010, R9
-
-summed:
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X5
-	VADDPS        X5, X4, X4
-	VMOVHLPS      X4, X4, X5
-	VADDPS        X5, X4, X4
-	VMOVSHDUP     X4, X5
-	VADDSS        X5, X4, X4
-	VMOVSS        X4, (DX)(BX*4)
-	INCQ          BX
-	JMP           pair
-
-end:
-	VZEROUPPER
-	RET
-
-// func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·pairProductsAVX512BF16(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
-
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
-
-stripe:
-	CMPQ       R9, $0x00000040
-	JLT        rest
-	VPMOVZXWD  (SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  (DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z0, Z0
-	PREFETCHT0 (R10)(R8*1)
-	VPMOVZXWD  32(SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  32(DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z1, Z1
-	VPMOVZXWD  64(SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  64(DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z2, Z2
-	PREFETCHT0 64(R10)(R8*1)
-	VPMOVZXWD  96(SI)(R8*1), Z4
-	VPSLLD     $0x10, Z4, Z4
-	VPMOVZXWD  96(DI)(R8*1), Z5
-	VPSLLD     $0x10, Z5, Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	ADDQ       $0x00000080, R8
-	SUBQ       $0x00000040, R9
-	JMP        stripe
-
-rest:
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VPMOVZXWD.Z (SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z (DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z0, Z0
-	PREFETCHT0  (R10)(R8*1)
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VPMOVZXWD.Z 32(SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z 32(DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z1, Z1
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVW       R11, K1
-	VPMOVZXWD.Z 64(SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z 64(DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z2, Z2
-	PREFETCHT0  64(R10)(R8*1)
-	SUBQ        $0x00000010, R9
-	TESTQ       R9, R9
-	JLE         summed
-	MOVQ        $-1, R10
-	BZHIQ       R9, R10, R10
-	KMOVW       R10, K1
-	VPMOVZXWD.Z 96(SI)(R8*1), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD.Z 96(DI)(R8*1), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
-	VADDPS      Z4, Z3, Z3
-	SUBQ        $0x00000010, R9
-
-summed:
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y4
-	VADDPS        Y4, Y0, Y4
-	VEXTRACTF128  $0x01, Y4, X5
-	VADDPS        X5, X4, X4
-	VMOVHLPS      X4, X4, X5
-	VADDPS        X5, X4, X4
-	VMOVSHDUP     X4, X5
-	VADDSS        X5, X4, X4
-	VMOVSS        X4, (DX)(BX*4)
-	INCQ          BX
-	JMP           pair
-
-end:
-	VZEROUPPER
-	RET
-
 // func pairProductsAVX512F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·pairProductsAVX512F16(SB), NOSPLIT, $0-72
@@ -30880,13 +22417,5276 @@ end:
 	VZEROUPPER
 	RET
 
+// func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $16-96
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
+
+few8:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty10
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none11
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows13
+
+row12:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPS       32(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPS       96(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       128(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   128(DI)(R12*1)
+	VMULPS       160(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMULPS       192(R8)(R11*1), Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	PREFETCHT0   255(R8)(R12*1)
+	VMULPS       224(R8)(R11*1), Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row12
+
+rows13:
+	CMPQ R10, BX
+	JGE  rows15
+
+row14:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       32(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       96(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       128(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       160(DI)(R11*1), Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMULPS       192(R8)(R11*1), Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       224(R8)(R11*1), Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row14
+
+rows15:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows17
+
+row16:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPS     32(DI)(R10*1), Y1, Y1
+	VADDPS     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPS     96(DI)(R10*1), Y3, Y3
+	VADDPS     128(DI)(R10*1), Y4, Y4
+	PREFETCHT0 128(DI)(R11*1)
+	VADDPS     160(DI)(R10*1), Y5, Y5
+	VADDPS     192(R8)(R10*1), Y6, Y6
+	PREFETCHT0 255(R8)(R11*1)
+	VADDPS     224(R8)(R10*1), Y7, Y7
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row16
+
+rows17:
+	CMPQ R9, BX
+	JGE  rows19
+
+row18:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (DI)(R10*1), Y0, Y0
+	VADDPS 32(DI)(R10*1), Y1, Y1
+	VADDPS 64(DI)(R10*1), Y2, Y2
+	VADDPS 96(DI)(R10*1), Y3, Y3
+	VADDPS 128(DI)(R10*1), Y4, Y4
+	VADDPS 160(DI)(R10*1), Y5, Y5
+	VADDPS 192(R8)(R10*1), Y6, Y6
+	VADDPS 224(R8)(R10*1), Y7, Y7
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row18
+
+rows19:
+summed9:
+summed20:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special23
+
+final21:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around24
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored25
+
+around24:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
+
+stored25:
+stored22:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany5
+	JMP   few8
+
+special23:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow26
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored22
+
+narrow26:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip27
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty28
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty28:
+skip27:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip29
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip30
+	VPMOVZXWD (CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VPMOVZXWD 96(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VPMOVZXWD 112(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip30:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	VMOVDQU   Y0, (CX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y0, (CX)
+
+stored32:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around33
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y0, 32(CX)
+
+stored34:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around35
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y0, 64(CX)
+
+stored36:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around37
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y0, 96(CX)
+
+stored38:
+	JMP stored22
+
+skip29:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip39
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip40
+	VCVTPH2PS (CX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(CX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(CX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(CX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(CX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(CX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip40:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored42:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around43
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored44:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around45
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored46:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around47
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
+
+stored48:
+	JMP stored22
+
+skip39:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip49
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip49:
+	JMP final21
+
+empty10:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed20
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip50
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around51
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored52:
+	JMP stored22
+
+skip50:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around53
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored54
+
+around53:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
+
+stored54:
+	JMP stored22
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ  $0x00000040, (SP)
+	JLE   done1
+	ADDQ  $0x00000100, DI
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip55
+	ADDQ  $-128, to+56(FP)
+
+skip55:
+	JMP tile2
+
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower57
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over60
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result58:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many61
+
+few62:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty64
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none65
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows67
+
+row66:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPS       32(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPS       96(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMULPS       128(R8)(R11*1), Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   191(R8)(R12*1)
+	VMULPS       160(R8)(R11*1), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row66
+
+rows67:
+	CMPQ R10, BX
+	JGE  rows69
+
+row68:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       32(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMULPS       64(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       96(DI)(R11*1), Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMULPS       128(R8)(R11*1), Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       160(R8)(R11*1), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row68
+
+rows69:
+	JMP summed63
+
+none65:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows71
+
+row70:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPS     32(DI)(R10*1), Y1, Y1
+	VADDPS     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPS     96(DI)(R10*1), Y3, Y3
+	VADDPS     128(R8)(R10*1), Y4, Y4
+	PREFETCHT0 191(R8)(R11*1)
+	VADDPS     160(R8)(R10*1), Y5, Y5
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row70
+
+rows71:
+	CMPQ R9, BX
+	JGE  rows73
+
+row72:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (DI)(R10*1), Y0, Y0
+	VADDPS 32(DI)(R10*1), Y1, Y1
+	VADDPS 64(DI)(R10*1), Y2, Y2
+	VADDPS 96(DI)(R10*1), Y3, Y3
+	VADDPS 128(R8)(R10*1), Y4, Y4
+	VADDPS 160(R8)(R10*1), Y5, Y5
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row72
+
+rows73:
+summed63:
+summed74:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special77
+
+final75:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around78
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored79
+
+around78:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored79:
+stored76:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result58
+	JMP  over60
+
+many61:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany59
+	JMP   few62
+
+special77:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow80
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored76
+
+narrow80:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip81
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty82
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty82:
+skip81:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip83
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip84
+	VPMOVZXWD (CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VPMOVZXWD 64(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VPMOVZXWD 80(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip84:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around85
+	VMOVDQU   Y0, (CX)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ Y0, (CX)
+
+stored86:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around87
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored88
+
+around87:
+	VMOVNTDQ Y0, 32(CX)
+
+stored88:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around89
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored90
+
+around89:
+	VMOVNTDQ Y0, 64(CX)
+
+stored90:
+	JMP stored76
+
+skip83:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip91
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip92
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip92:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around93
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored94
+
+around93:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored94:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around95
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored96
+
+around95:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored96:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around97
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored98
+
+around97:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored98:
+	JMP stored76
+
+skip91:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip99
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip99:
+	JMP final75
+
+empty64:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed74
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip100
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around101
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored102
+
+around101:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored102:
+	JMP stored76
+
+skip100:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around103
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored104
+
+around103:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored104:
+	JMP stored76
+
+tooMany59:
+	MOVQ SI, results+24(FP)
+
+over60:
+	JMP done1
+
+narrower57:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower106
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over109
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result107:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many110
+
+few111:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty113
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none114
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows116
+
+row115:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPS       32(DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMULPS       64(R8)(R11*1), Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	PREFETCHT0   127(R8)(R12*1)
+	VMULPS       96(R8)(R11*1), Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row115
+
+rows116:
+	CMPQ R10, BX
+	JGE  rows118
+
+row117:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMULPS       (DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       32(DI)(R11*1), Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMULPS       64(R8)(R11*1), Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       96(R8)(R11*1), Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row117
+
+rows118:
+	JMP summed112
+
+none114:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows120
+
+row119:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPS     32(DI)(R10*1), Y1, Y1
+	VADDPS     64(R8)(R10*1), Y2, Y2
+	PREFETCHT0 127(R8)(R11*1)
+	VADDPS     96(R8)(R10*1), Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row119
+
+rows120:
+	CMPQ R9, BX
+	JGE  rows122
+
+row121:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (DI)(R10*1), Y0, Y0
+	VADDPS 32(DI)(R10*1), Y1, Y1
+	VADDPS 64(R8)(R10*1), Y2, Y2
+	VADDPS 96(R8)(R10*1), Y3, Y3
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row121
+
+rows122:
+summed112:
+summed123:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special126
+
+final124:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around127
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored128
+
+around127:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored128:
+stored125:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result107
+	JMP  over109
+
+many110:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany108
+	JMP   few111
+
+special126:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow129
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored125
+
+narrow129:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip130
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty131
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty131:
+skip130:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip132
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip133
+	VPMOVZXWD (CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VPMOVZXWD 32(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VPMOVZXWD 48(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip133:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around134
+	VMOVDQU   Y0, (CX)
+	JMP       stored135
+
+around134:
+	VMOVNTDQ Y0, (CX)
+
+stored135:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around136
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored137
+
+around136:
+	VMOVNTDQ Y0, 32(CX)
+
+stored137:
+	JMP stored125
+
+skip132:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip138
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip139
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip139:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around140
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored141
+
+around140:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored141:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around142
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored143
+
+around142:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored143:
+	JMP stored125
+
+skip138:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip144
+	VMOVUPS (CX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(CX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip144:
+	JMP final124
+
+empty113:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed123
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip145
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around146
+	VMOVDQU Y0, (CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored147
+
+around146:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored147:
+	JMP stored125
+
+skip145:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around148
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored149
+
+around148:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored149:
+	JMP stored125
+
+tooMany108:
+	MOVQ SI, results+24(FP)
+
+over109:
+	JMP done1
+
+narrower106:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower151
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*4), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over154
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result152:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many155
+
+few156:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty158
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none159
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows161
+
+row160:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   63(R8)(R11*1)
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row160
+
+rows161:
+	CMPQ R9, BX
+	JGE  rows163
+
+row162:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows163
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows163
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows163
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMULPS       (R8)(R10*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R10*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row162
+
+rows163:
+	JMP summed157
+
+none159:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows165
+
+row164:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VADDPS     (R8)(R9*1), Y0, Y0
+	PREFETCHT0 63(R8)(R10*1)
+	VADDPS     32(R8)(R9*1), Y1, Y1
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row164
+
+rows165:
+	CMPQ DI, BX
+	JGE  rows167
+
+row166:
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows167
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows167
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows167
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JLT    row166
+
+rows167:
+summed157:
+summed168:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special171
+
+final169:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around172
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored173
+
+around172:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored173:
+stored170:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result152
+	JMP  over154
+
+many155:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany153
+	JMP   few156
+
+special171:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow174
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored170
+
+narrow174:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip175
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty176
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty176:
+skip175:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip177
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip178
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip178:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around179
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored180
+
+around179:
+	VMOVNTDQ Y0, (CX)
+
+stored180:
+	JMP stored170
+
+skip177:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip181
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip182
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip182:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around183
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored184
+
+around183:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored184:
+	JMP stored170
+
+skip181:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip185
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip185:
+	JMP final169
+
+empty158:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed168
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip186
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around187
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored188
+
+around187:
+	VMOVNTDQ Y0, (CX)
+
+stored188:
+	JMP stored170
+
+skip186:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around189
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored190
+
+around189:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored190:
+	JMP stored170
+
+tooMany153:
+	MOVQ SI, results+24(FP)
+
+over154:
+	JMP done1
+
+narrower151:
+	XORQ CX, CX
+	CMPQ (SP), $0x00000008
+	JLT  few193
+
+tile191:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*4), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over197
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result195:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many198
+
+few199:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty201
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none202
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows204
+
+row203:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   31(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row203
+
+rows204:
+	CMPQ R10, BX
+	JGE  rows206
+
+row205:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VMULPS       (R8)(R11*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row205
+
+rows206:
+	JMP summed200
+
+none202:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows208
+
+row207:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPS     (R8)(R10*1), Y0, Y0
+	PREFETCHT0 31(R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row207
+
+rows208:
+	CMPQ R9, BX
+	JGE  rows210
+
+row209:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows210
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows210
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows210
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows210
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows210
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows210
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows210
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPS (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row209
+
+rows210:
+summed200:
+summed211:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special214
+
+final212:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around215
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored216
+
+around215:
+	VMOVNTDQ Y0, (CX)
+
+stored216:
+stored213:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result195
+	JMP  over197
+
+many198:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany196
+	JMP   few199
+
+special214:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow217
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored213
+
+narrow217:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip218
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty219
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty219:
+skip218:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip220
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip221
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip221:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around222
+	MOVQ         8(SP), DX
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored223
+
+around222:
+	VMOVNTDQ X0, (CX)
+
+stored223:
+	JMP stored213
+
+skip220:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip224
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip225
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip225:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around226
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored227
+
+around226:
+	VMOVNTDQ X0, (CX)
+
+stored227:
+	JMP stored213
+
+skip224:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip228
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip228:
+	JMP final212
+
+empty201:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed211
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip229
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around230
+	MOVQ    8(SP), DX
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored231
+
+around230:
+	VMOVNTDQ X0, (CX)
+
+stored231:
+	JMP stored213
+
+skip229:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around232
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored233
+
+around232:
+	VMOVNTDQ Y0, (CX)
+
+stored233:
+	JMP stored213
+
+tooMany196:
+	MOVQ SI, results+24(FP)
+
+over197:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile191
+	JMP  done194
+
+few193:
+	MOVQ         CX, 8(SP)
+	LEAQ         (DI)(CX*4), R8
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         to+56(FP), CX
+	MOVQ         start+16(FP), SI
+	CMPQ         SI, results+24(FP)
+	JGE          over236
+	MOVQ         (SI), DX
+	SHLQ         $0x03, DX
+	ADDQ         positions+32(FP), DX
+
+result234:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many237
+
+few238:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty240
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none241
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows243
+
+row242:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row242
+
+rows243:
+	CMPQ R9, BX
+	JGE  rows245
+
+row244:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows245
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows245
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows245
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows245
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows245
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows245
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows245
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMASKMOVPS   (R8)(R10*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row244
+
+rows245:
+	JMP summed239
+
+none241:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows247
+
+row246:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 31(R8)(R10*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row246
+
+rows247:
+	CMPQ DI, BX
+	JGE  rows249
+
+row248:
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows249
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows249
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows249
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows249
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows249
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows249
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows249
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JLT        row248
+
+rows249:
+summed239:
+summed250:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special253
+
+final251:
+	MOVQ       8(SP), DX
+	VMASKMOVPS Y0, Y1, (CX)(DX*4)
+
+stored252:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result234
+	JMP  over236
+
+many237:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany235
+	JMP   few238
+
+special253:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow254
+	MOVQ       8(SP), DX
+	VMASKMOVPS Y0, Y1, (CX)(DX*4)
+	JMP        stored252
+
+narrow254:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip255
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty256
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+
+empty256:
+skip255:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip257
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMASKMOVPS   (CX)(DX*4), Y1, Y2
+	VADDPS       Y0, Y2, Y0
+
+skip257:
+	JMP final251
+
+empty240:
+	JMP summed250
+
+tooMany235:
+	MOVQ SI, results+24(FP)
+
+over236:
+done194:
+done1:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
+	VZEROUPPER
+	RET
+
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
+
+DATA numbers32<>+0(SB)/4, $0x00000000
+DATA numbers32<>+4(SB)/4, $0x00000001
+DATA numbers32<>+8(SB)/4, $0x00000002
+DATA numbers32<>+12(SB)/4, $0x00000003
+DATA numbers32<>+16(SB)/4, $0x00000004
+DATA numbers32<>+20(SB)/4, $0x00000005
+DATA numbers32<>+24(SB)/4, $0x00000006
+DATA numbers32<>+28(SB)/4, $0x00000007
+GLOBL numbers32<>(SB), RODATA|NOPTR, $32
+
+// func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none258
+	SUBQ  positions+32(FP), CX
+
+none258:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
+
+tile260:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
+	JLE     narrower261
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over264
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result262:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many265
+
+few266:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty267
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows269
+
+row268:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VMOVUPS      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPS      32(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPS      96(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      128(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   128(R8)(R15*1)
+	VMOVUPS      160(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      192(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	PREFETCHT0   255(R9)(R15*1)
+	VMOVUPS      224(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row268
+
+rows269:
+	CMPQ R13, SI
+	JGE  rows271
+
+row270:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VMOVUPS      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VMOVUPS      32(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VMOVUPS      96(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      128(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VMOVUPS      160(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      192(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      224(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row270
+
+rows271:
+summed272:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special275
+
+final273:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around276
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
+	JMP     stored277
+
+around276:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+
+stored277:
+stored274:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result262
+	JMP  over264
+
+many265:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany263
+	JMP   few266
+
+special275:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow278
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
+	JMP     stored274
+
+narrow278:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip279
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty280
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty280:
+skip279:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip281
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip282
+	VPMOVZXWD (DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VPMOVZXWD 96(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 112(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip282:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around283
+	VMOVDQU   Y0, (DX)
+	JMP       stored284
+
+around283:
+	VMOVNTDQ Y0, (DX)
+
+stored284:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around285
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored286
+
+around285:
+	VMOVNTDQ Y0, 32(DX)
+
+stored286:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around287
+	VMOVDQU   Y0, 64(DX)
+	JMP       stored288
+
+around287:
+	VMOVNTDQ Y0, 64(DX)
+
+stored288:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around289
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 96(DX)(BX*2)
+	JMP       stored290
+
+around289:
+	VMOVNTDQ Y0, 96(DX)
+
+stored290:
+	JMP stored274
+
+skip281:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip291
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip292
+	VCVTPH2PS (DX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(DX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(DX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(DX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(DX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(DX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip292:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around293
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored294
+
+around293:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored294:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around295
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored296:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around297
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
+	JMP       stored298
+
+around297:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+
+stored298:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around299
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
+	JMP       stored300
+
+around299:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+
+stored300:
+	JMP stored274
+
+skip291:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip301
+	VMOVUPS (DX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(DX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(DX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(DX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(DX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(DX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip301:
+	JMP final273
+
+empty267:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed272
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip302
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around303
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored304
+
+around303:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+
+stored304:
+	JMP stored274
+
+skip302:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around305
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
+	JMP     stored306
+
+around305:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
+
+stored306:
+	JMP stored274
+
+tooMany263:
+	MOVQ DI, results+24(FP)
+
+over264:
+	SUBQ  $0x00000040, (SP)
+	JLE   done259
+	ADDQ  $0x00000100, R8
+	ADDQ  $+256, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip307
+	ADDQ  $-128, to+72(FP)
+
+skip307:
+	JMP tile260
+
+narrower261:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower309
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over312
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result310:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many313
+
+few314:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty315
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows317
+
+row316:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VMOVUPS      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPS      32(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPS      96(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMOVUPS      128(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	PREFETCHT0   191(R9)(R15*1)
+	VMOVUPS      160(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row316
+
+rows317:
+	CMPQ R13, SI
+	JGE  rows319
+
+row318:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VMOVUPS      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VMOVUPS      32(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMOVUPS      64(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VMOVUPS      96(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMOVUPS      128(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VMOVUPS      160(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row318
+
+rows319:
+summed320:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special323
+
+final321:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around324
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
+	JMP     stored325
+
+around324:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+
+stored325:
+stored322:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result310
+	JMP  over312
+
+many313:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany311
+	JMP   few314
+
+special323:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow326
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored322
+
+narrow326:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip327
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty328
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty328:
+skip327:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip329
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip330
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VPMOVZXWD 64(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 80(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip330:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around331
+	VMOVDQU   Y0, (DX)
+	JMP       stored332
+
+around331:
+	VMOVNTDQ Y0, (DX)
+
+stored332:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around333
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored334
+
+around333:
+	VMOVNTDQ Y0, 32(DX)
+
+stored334:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around335
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 64(DX)(BX*2)
+	JMP       stored336
+
+around335:
+	VMOVNTDQ Y0, 64(DX)
+
+stored336:
+	JMP stored322
+
+skip329:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip337
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip338
+	VCVTPH2PS (DX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(DX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(DX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(DX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip338:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around339
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored340
+
+around339:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored340:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around341
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored342
+
+around341:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored342:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around343
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
+	JMP       stored344
+
+around343:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+
+stored344:
+	JMP stored322
+
+skip337:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip345
+	VMOVUPS (DX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(DX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(DX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(DX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip345:
+	JMP final321
+
+empty315:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed320
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip346
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around347
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored348
+
+around347:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+
+stored348:
+	JMP stored322
+
+skip346:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around349
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
+	JMP     stored350
+
+around349:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+
+stored350:
+	JMP stored322
+
+tooMany311:
+	MOVQ DI, results+24(FP)
+
+over312:
+	JMP done259
+
+narrower309:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower352
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over355
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result353:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many356
+
+few357:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty358
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows360
+
+row359:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VMOVUPS      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPS      32(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	PREFETCHT0   127(R9)(R15*1)
+	VMOVUPS      96(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row359
+
+rows360:
+	CMPQ R13, SI
+	JGE  rows362
+
+row361:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VMOVUPS      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VMOVUPS      32(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      96(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row361
+
+rows362:
+summed363:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special366
+
+final364:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around367
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
+	JMP     stored368
+
+around367:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+
+stored368:
+stored365:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result353
+	JMP  over355
+
+many356:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany354
+	JMP   few357
+
+special366:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow369
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored365
+
+narrow369:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip370
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty371
+	SHRQ         $0x03, R10
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty371:
+skip370:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip372
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip373
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), BX
+	VPMOVZXWD 32(DX)(BX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), BX
+	VPMOVZXWD 48(DX)(BX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip373:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around374
+	VMOVDQU   Y0, (DX)
+	JMP       stored375
+
+around374:
+	VMOVNTDQ Y0, (DX)
+
+stored375:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around376
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 32(DX)(BX*2)
+	JMP       stored377
+
+around376:
+	VMOVNTDQ Y0, 32(DX)
+
+stored377:
+	JMP stored365
+
+skip372:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip378
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip379
+	VCVTPH2PS (DX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(DX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip379:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around380
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored381
+
+around380:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored381:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around382
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
+	JMP       stored383
+
+around382:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored383:
+	JMP stored365
+
+skip378:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip384
+	VMOVUPS (DX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(DX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip384:
+	JMP final364
+
+empty358:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed363
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip385
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around386
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored387
+
+around386:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored387:
+	JMP stored365
+
+skip385:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around388
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
+	JMP     stored389
+
+around388:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+
+stored389:
+	JMP stored365
+
+tooMany354:
+	MOVQ DI, results+24(FP)
+
+over355:
+	JMP done259
+
+narrower352:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000010
+	JLT     narrower391
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over394
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result392:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many395
+
+few396:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty397
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows399
+
+row398:
+	MOVQ         128(R12), R14
+	IMULQ        AX, R14
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   63(R9)(R14*1)
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row398
+
+rows399:
+	CMPQ R12, SI
+	JGE  rows401
+
+row400:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows401
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows401
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows401
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row400
+
+rows401:
+summed402:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special405
+
+final403:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around406
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*4)
+	VMOVDQU Y1, 32(DX)(BX*4)
+	JMP     stored407
+
+around406:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+
+stored407:
+stored404:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result392
+	JMP  over394
+
+many395:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany393
+	JMP   few396
+
+special405:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow408
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored404
+
+narrow408:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip409
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty410
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty410:
+skip409:
+	TESTQ        $0x00000040, mode+96(FP)
+	JEQ          skip411
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip412
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip412:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around413
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, (DX)(BX*2)
+	JMP       stored414
+
+around413:
+	VMOVNTDQ Y0, (DX)
+
+stored414:
+	JMP stored404
+
+skip411:
+	TESTQ        $0x00000080, mode+96(FP)
+	JEQ          skip415
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip416
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VCVTPH2PS    16(DX)(BX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip416:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around417
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, (DX)(BX*2)
+	VMOVDQU   X1, 16(DX)(BX*2)
+	JMP       stored418
+
+around417:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored418:
+	JMP stored404
+
+skip415:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip419
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VMOVUPS      (DX)(BX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VMOVUPS      32(DX)(BX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip419:
+	JMP final403
+
+empty397:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed402
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip420
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around421
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*2)
+	JMP     stored422
+
+around421:
+	VMOVNTDQ Y0, (DX)
+
+stored422:
+	JMP stored404
+
+skip420:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around423
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*4)
+	VMOVDQU Y0, 32(DX)(BX*4)
+	JMP     stored424
+
+around423:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored424:
+	JMP stored404
+
+tooMany393:
+	MOVQ DI, results+24(FP)
+
+over394:
+	JMP done259
+
+narrower391:
+	XORQ DX, DX
+
+tile425:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*4), R9
+	MOVQ to+72(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over431
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result429:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many432
+
+few433:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty434
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows436
+
+row435:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   31(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row435
+
+rows436:
+	CMPQ R13, SI
+	JGE  rows438
+
+row437:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows438
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows438
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows438
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows438
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows438
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows438
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows438
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row437
+
+rows438:
+summed439:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special442
+
+final440:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around443
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*4)
+	JMP     stored444
+
+around443:
+	VMOVNTDQ Y0, (DX)
+
+stored444:
+stored441:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result429
+	JMP  over431
+
+many432:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany430
+	JMP   few433
+
+special442:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow445
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	JMP     stored441
+
+narrow445:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip446
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty447
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty447:
+skip446:
+	TESTQ        $0x00000040, mode+96(FP)
+	JEQ          skip448
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip449
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip449:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around450
+	MOVQ         8(SP), BX
+	VMOVDQU      X0, (DX)(BX*2)
+	JMP          stored451
+
+around450:
+	VMOVNTDQ X0, (DX)
+
+stored451:
+	JMP stored441
+
+skip448:
+	TESTQ        $0x00000080, mode+96(FP)
+	JEQ          skip452
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip453
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip453:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around454
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, (DX)(BX*2)
+	JMP       stored455
+
+around454:
+	VMOVNTDQ X0, (DX)
+
+stored455:
+	JMP stored441
+
+skip452:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip456
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), BX
+	VMOVUPS      (DX)(BX*4), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip456:
+	JMP final440
+
+empty434:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed439
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip457
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around458
+	MOVQ    8(SP), BX
+	VMOVDQU X0, (DX)(BX*2)
+	JMP     stored459
+
+around458:
+	VMOVNTDQ X0, (DX)
+
+stored459:
+	JMP stored441
+
+skip457:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around460
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*4)
+	JMP     stored461
+
+around460:
+	VMOVNTDQ Y0, (DX)
+
+stored461:
+	JMP stored441
+
+tooMany430:
+	MOVQ DI, results+24(FP)
+
+over431:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile425
+
+done259:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none462
+	SUBQ  positions+32(FP), CX
+
+none462:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
+
+tile464:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower465
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over468
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result466:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty469
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VMOVUPS all32_ff800000<>+0(SB), Y2
+	VPXOR   Y6, Y6, Y6
+	VMOVUPS all32_ff800000<>+0(SB), Y3
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows472
+
+row471:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPS    (R8)(R11*1), Y10
+	VCMPPS     $0x07, Y0, Y0, Y12
+	VCMPPS     $0x16, Y0, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y0, Y0
+	VBLENDVPS  Y11, Y8, Y4, Y4
+	PREFETCHT0 (R8)(R12*1)
+	VMOVUPS    32(R8)(R11*1), Y10
+	VCMPPS     $0x07, Y1, Y1, Y12
+	VCMPPS     $0x16, Y1, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y1, Y1
+	VBLENDVPS  Y11, Y8, Y5, Y5
+	VMOVUPS    64(R9)(R11*1), Y10
+	VCMPPS     $0x07, Y2, Y2, Y12
+	VCMPPS     $0x16, Y2, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y2, Y2
+	VBLENDVPS  Y11, Y8, Y6, Y6
+	PREFETCHT0 127(R9)(R12*1)
+	VMOVUPS    96(R9)(R11*1), Y10
+	VCMPPS     $0x07, Y3, Y3, Y12
+	VCMPPS     $0x16, Y3, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y3, Y3
+	VBLENDVPS  Y11, Y8, Y7, Y7
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row471
+
+rows472:
+	CMPQ R10, SI
+	JGE  rows474
+
+row473:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R8)(R11*1), Y10
+	VCMPPS    $0x07, Y0, Y0, Y12
+	VCMPPS    $0x16, Y0, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y0, Y0
+	VBLENDVPS Y11, Y8, Y4, Y4
+	VMOVUPS   32(R8)(R11*1), Y10
+	VCMPPS    $0x07, Y1, Y1, Y12
+	VCMPPS    $0x16, Y1, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y1, Y1
+	VBLENDVPS Y11, Y8, Y5, Y5
+	VMOVUPS   64(R9)(R11*1), Y10
+	VCMPPS    $0x07, Y2, Y2, Y12
+	VCMPPS    $0x16, Y2, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y2, Y2
+	VBLENDVPS Y11, Y8, Y6, Y6
+	VMOVUPS   96(R9)(R11*1), Y10
+	VCMPPS    $0x07, Y3, Y3, Y12
+	VCMPPS    $0x16, Y3, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y3, Y3
+	VBLENDVPS Y11, Y8, Y7, Y7
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row473
+
+rows474:
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y1, 32(DX)
+	MOVQ         8(SP), R10
+	VMOVUPS      Y2, 64(DX)(R10*4)
+	VMOVUPS      Y3, 96(DX)(R10*4)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none475
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R10)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R10)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y6, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 128(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y6, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 160(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y7, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 192(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y7, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 224(R10)(R11*8)
+
+none475:
+	JMP stored470
+
+empty469:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	VMOVUPS Y3, 96(DX)(BX*4)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none476
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	VMOVUPD Y9, (BX)
+	VMOVUPD Y9, 32(BX)
+	VMOVUPD Y9, 64(BX)
+	VMOVUPD Y9, 96(BX)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 128(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 160(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 192(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 224(BX)(R10*8)
+
+none476:
+stored470:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result466
+	JMP  over468
+	MOVQ DI, results+24(FP)
+
+over468:
+	SUBQ $0x00000020, (SP)
+	JLE  done463
+	ADDQ $0x00000080, R8
+	ADDQ $+128, to+56(FP)
+	JMP  tile464
+
+narrower465:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower478
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over481
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result479:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty482
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows485
+
+row484:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMOVUPS    (R9)(R10*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 63(R9)(R11*1)
+	VMOVUPS    32(R9)(R10*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row484
+
+rows485:
+	CMPQ R8, SI
+	JGE  rows487
+
+row486:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows487
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows487
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows487
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row486
+
+rows487:
+	MOVQ         8(SP), R8
+	VMOVUPS      Y0, (DX)(R8*4)
+	VMOVUPS      Y1, 32(DX)(R8*4)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none488
+	MOVQ         columns+72(FP), R8
+	SUBQ         (SP), R8
+	SHLQ         $0x03, R8
+	ADDQ         choice+80(FP), R8
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, R8
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R8)(R10*8)
+
+none488:
+	JMP stored483
+
+empty482:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	VMOVUPS Y1, 32(DX)(BX*4)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none489
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R8
+	SUBQ    start+16(FP), R8
+	SHRQ    $0x03, R8
+	IMULQ   choiceApart+88(FP), R8
+	ADDQ    R8, BX
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, (BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 32(BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 64(BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 96(BX)(R8*8)
+
+none489:
+stored483:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result479
+	JMP  over481
+	MOVQ DI, results+24(FP)
+
+over481:
+	JMP done463
+
+narrower478:
+	XORQ DX, DX
+
+tile490:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*4), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over496
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result494:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty497
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows500
+
+row499:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPS    (R9)(R11*1), Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row499
+
+rows500:
+	CMPQ R10, SI
+	JGE  rows502
+
+row501:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows502
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows502
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows502
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows502
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows502
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows502
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows502
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row501
+
+rows502:
+	MOVQ         8(SP), R10
+	VMOVUPS      Y0, (DX)(R10*4)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none503
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)(R11*8)
+
+none503:
+	JMP stored498
+
+empty497:
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none504
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, (BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 32(BX)(R10*8)
+
+none504:
+stored498:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result494
+	JMP  over496
+	MOVQ DI, results+24(FP)
+
+over496:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile490
+
+done463:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
 // func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·pairProductsAVX2F32(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
+	MOVQ         xs+32(FP), AX
+	MOVQ         ys+40(FP), CX
+	MOVQ         to+64(FP), DX
+	MOVQ         n+56(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y10
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y9
+	VMOVDQU      numbers32<>+0(SB), Y0
+	VPSUBD       Y10, Y0, Y10
+	VPCMPGTD     Y0, Y9, Y9
+	XORQ         BX, BX
 
 pair:
 	CMPQ    BX, count+48(FP)
@@ -30913,104 +27713,170 @@ pair:
 	VPXOR   Y7, Y7, Y7
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
+	TESTQ   $0x00000007, R9
+	JEQ     none505
+	LEAQ    -8(R9), R8
+	SHLQ    $0x02, R8
+	VMOVUPS (SI)(R8*1), Y8
+	VMOVUPS (DI)(R8*1), Y11
+	VMULPS  Y11, Y8, Y8
+	VPERMPS Y8, Y10, Y8
+	VANDPS  Y9, Y8, Y8
+	XORQ    R8, R8
 
+none505:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
-	VMOVUPS    (SI)(R8*1), Y8
-	VMOVUPS    (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	VMOVUPS    (SI)(R8*1), Y11
+	VMOVUPS    (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
-	VMOVUPS    32(SI)(R8*1), Y8
-	VMOVUPS    32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VMOVUPS    64(SI)(R8*1), Y8
-	VMOVUPS    64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
+	VMOVUPS    32(SI)(R8*1), Y11
+	VMOVUPS    32(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y1, Y1
+	VMOVUPS    64(SI)(R8*1), Y11
+	VMOVUPS    64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
 	PREFETCHT0 64(R10)(R8*1)
-	VMOVUPS    96(SI)(R8*1), Y8
-	VMOVUPS    96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VMOVUPS    128(SI)(R8*1), Y8
-	VMOVUPS    128(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	VMOVUPS    96(SI)(R8*1), Y11
+	VMOVUPS    96(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y3, Y3
+	VMOVUPS    128(SI)(R8*1), Y11
+	VMOVUPS    128(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 128(R10)(R8*1)
-	VMOVUPS    160(SI)(R8*1), Y8
-	VMOVUPS    160(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VMOVUPS    192(SI)(R8*1), Y8
-	VMOVUPS    192(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
+	VMOVUPS    160(SI)(R8*1), Y11
+	VMOVUPS    160(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y5, Y5
+	VMOVUPS    192(SI)(R8*1), Y11
+	VMOVUPS    192(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
 	PREFETCHT0 192(R10)(R8*1)
-	VMOVUPS    224(SI)(R8*1), Y8
-	VMOVUPS    224(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
+	VMOVUPS    224(SI)(R8*1), Y11
+	VMOVUPS    224(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y7, Y7
 	ADDQ       $0x00000100, R8
 	SUBQ       $0x00000040, R9
 	JMP        stripe
 
 rest:
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    (SI)(R8*1), Y8
-	VMOVUPS    (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	TESTQ  R9, R9
+	JLE    summed
+	CMPQ   R9, $0x00000008
+	JGE    whole506
+	VADDPS Y8, Y0, Y0
+	JMP    summed
+
+whole506:
+	VMOVUPS    (SI)(R8*1), Y11
+	VMOVUPS    (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VMOVUPS    32(SI)(R8*1), Y8
-	VMOVUPS    32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole507
 	VADDPS     Y8, Y1, Y1
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    64(SI)(R8*1), Y8
-	VMOVUPS    64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
+	JMP        summed
+
+whole507:
+	VMOVUPS 32(SI)(R8*1), Y11
+	VMOVUPS 32(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y1, Y1
+	SUBQ    $0x00000008, R9
+	TESTQ   R9, R9
+	JLE     summed
+	CMPQ    R9, $0x00000008
+	JGE     whole508
+	VADDPS  Y8, Y2, Y2
+	JMP     summed
+
+whole508:
+	VMOVUPS    64(SI)(R8*1), Y11
+	VMOVUPS    64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
 	PREFETCHT0 64(R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VMOVUPS    96(SI)(R8*1), Y8
-	VMOVUPS    96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole509
 	VADDPS     Y8, Y3, Y3
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VMOVUPS    128(SI)(R8*1), Y8
-	VMOVUPS    128(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	JMP        summed
+
+whole509:
+	VMOVUPS 96(SI)(R8*1), Y11
+	VMOVUPS 96(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y3, Y3
+	SUBQ    $0x00000008, R9
+	TESTQ   R9, R9
+	JLE     summed
+	CMPQ    R9, $0x00000008
+	JGE     whole510
+	VADDPS  Y8, Y4, Y4
+	JMP     summed
+
+whole510:
+	VMOVUPS    128(SI)(R8*1), Y11
+	VMOVUPS    128(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 128(R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VMOVUPS    160(SI)(R8*1), Y8
-	VMOVUPS    160(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole511
 	VADDPS     Y8, Y5, Y5
+	JMP        summed
+
+whole511:
+	VMOVUPS 160(SI)(R8*1), Y11
+	VMOVUPS 160(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y5, Y5
+	SUBQ    $0x00000008, R9
+	TESTQ   R9, R9
+	JLE     summed
+	CMPQ    R9, $0x00000008
+	JGE     whole512
+	VADDPS  Y8, Y6, Y6
+	JMP     summed
+
+whole512:
+	VMOVUPS    192(SI)(R8*1), Y11
+	VMOVUPS    192(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
+	PREFETCHT0 192(R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VMOVUPS    192(SI)(R8*1), Y8
-	VMOVUPS    192(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	PREFETCHT0 192(R10)(R8*1)
-	SUBQ       $0x00000008, R9
+	CMPQ       R9, $0x00000008
+	JGE        whole513
+	VADDPS     Y8, Y7, Y7
+	JMP        summed
+
+whole513:
+	VMOVUPS 224(SI)(R8*1), Y11
+	VMOVUPS 224(DI)(R8*1), Y12
+	VMULPS  Y12, Y11, Y11
+	VADDPS  Y11, Y7, Y7
+	SUBQ    $0x00000008, R9
 
 summed:
 	VADDPS       Y4, Y0, Y0
@@ -31031,166 +27897,8549 @@ summed:
 	JMP          pair
 
 end:
+	VZEROUPPER
+	RET
+
+// func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $16-96
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000018
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
+
+few8:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty10
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none11
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows13
+
+row12:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y8
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPD       32(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPD       96(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VMULPD       128(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	PREFETCHT0   128(DI)(R12*1)
+	VMULPD       160(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VMULPD       192(R8)(R11*1), Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	PREFETCHT0   255(R8)(R12*1)
+	VMULPD       224(R8)(R11*1), Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row12
+
+rows13:
+	CMPQ R10, BX
+	JGE  rows15
+
+row14:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y8
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VMULPD       32(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VMULPD       96(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VMULPD       128(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VMULPD       160(DI)(R11*1), Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VMULPD       192(R8)(R11*1), Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VMULPD       224(R8)(R11*1), Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row14
+
+rows15:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows17
+
+row16:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPD     32(DI)(R10*1), Y1, Y1
+	VADDPD     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPD     96(DI)(R10*1), Y3, Y3
+	VADDPD     128(DI)(R10*1), Y4, Y4
+	PREFETCHT0 128(DI)(R11*1)
+	VADDPD     160(DI)(R10*1), Y5, Y5
+	VADDPD     192(R8)(R10*1), Y6, Y6
+	PREFETCHT0 255(R8)(R11*1)
+	VADDPD     224(R8)(R10*1), Y7, Y7
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row16
+
+rows17:
+	CMPQ R9, BX
+	JGE  rows19
+
+row18:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (DI)(R10*1), Y0, Y0
+	VADDPD 32(DI)(R10*1), Y1, Y1
+	VADDPD 64(DI)(R10*1), Y2, Y2
+	VADDPD 96(DI)(R10*1), Y3, Y3
+	VADDPD 128(DI)(R10*1), Y4, Y4
+	VADDPD 160(DI)(R10*1), Y5, Y5
+	VADDPD 192(R8)(R10*1), Y6, Y6
+	VADDPD 224(R8)(R10*1), Y7, Y7
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row18
+
+rows19:
+summed9:
+summed20:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special23
+
+final21:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around24
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*8)
+	VMOVDQU Y7, 224(CX)(DX*8)
+	JMP     stored25
+
+around24:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
+
+stored25:
+stored22:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany5
+	JMP   few8
+
+special23:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow26
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y1, 32(CX)
+	VMOVUPD Y2, 64(CX)
+	VMOVUPD Y3, 96(CX)
+	VMOVUPD Y4, 128(CX)
+	VMOVUPD Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPD Y6, 192(CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y7, 224(CX)(DX*8)
+	JMP     stored22
+
+narrow26:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip27
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty28
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SDQ   R9, X8, X8
+	VBROADCASTSD X8, Y8
+	VDIVPD       Y8, Y0, Y0
+	VDIVPD       Y8, Y1, Y1
+	VDIVPD       Y8, Y2, Y2
+	VDIVPD       Y8, Y3, Y3
+	VDIVPD       Y8, Y4, Y4
+	VDIVPD       Y8, Y5, Y5
+	VDIVPD       Y8, Y6, Y6
+	VDIVPD       Y8, Y7, Y7
+
+empty28:
+skip27:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip29
+	VMOVUPD (CX), Y8
+	VADDPD  Y0, Y8, Y0
+	VMOVUPD 32(CX), Y8
+	VADDPD  Y1, Y8, Y1
+	VMOVUPD 64(CX), Y8
+	VADDPD  Y2, Y8, Y2
+	VMOVUPD 96(CX), Y8
+	VADDPD  Y3, Y8, Y3
+	VMOVUPD 128(CX), Y8
+	VADDPD  Y4, Y8, Y4
+	VMOVUPD 160(CX), Y8
+	VADDPD  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPD 192(CX)(DX*8), Y8
+	VADDPD  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPD 224(CX)(DX*8), Y8
+	VADDPD  Y7, Y8, Y7
+
+skip29:
+	JMP final21
+
+empty10:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed20
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around30
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*8)
+	VMOVDQU Y0, 224(CX)(DX*8)
+	JMP     stored31
+
+around30:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
+
+stored31:
+	JMP stored22
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ $0x00000020, (SP)
+	JLE  done1
+	ADDQ $0x00000100, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile2
+
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower33
+	XORQ    DX, DX
+	SUBQ    $0x00000018, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over36
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result34:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many37
+
+few38:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty40
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none41
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows43
+
+row42:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y6
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPD       32(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y2, Y2
+	PREFETCHT0   64(DI)(R12*1)
+	VMULPD       96(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y3, Y3
+	VMULPD       128(R8)(R11*1), Y6, Y7
+	VADDPD       Y7, Y4, Y4
+	PREFETCHT0   191(R8)(R12*1)
+	VMULPD       160(R8)(R11*1), Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row42
+
+rows43:
+	CMPQ R10, BX
+	JGE  rows45
+
+row44:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y6
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y0, Y0
+	VMULPD       32(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y1, Y1
+	VMULPD       64(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y2, Y2
+	VMULPD       96(DI)(R11*1), Y6, Y7
+	VADDPD       Y7, Y3, Y3
+	VMULPD       128(R8)(R11*1), Y6, Y7
+	VADDPD       Y7, Y4, Y4
+	VMULPD       160(R8)(R11*1), Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row44
+
+rows45:
+	JMP summed39
+
+none41:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows47
+
+row46:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPD     32(DI)(R10*1), Y1, Y1
+	VADDPD     64(DI)(R10*1), Y2, Y2
+	PREFETCHT0 64(DI)(R11*1)
+	VADDPD     96(DI)(R10*1), Y3, Y3
+	VADDPD     128(R8)(R10*1), Y4, Y4
+	PREFETCHT0 191(R8)(R11*1)
+	VADDPD     160(R8)(R10*1), Y5, Y5
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row46
+
+rows47:
+	CMPQ R9, BX
+	JGE  rows49
+
+row48:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (DI)(R10*1), Y0, Y0
+	VADDPD 32(DI)(R10*1), Y1, Y1
+	VADDPD 64(DI)(R10*1), Y2, Y2
+	VADDPD 96(DI)(R10*1), Y3, Y3
+	VADDPD 128(R8)(R10*1), Y4, Y4
+	VADDPD 160(R8)(R10*1), Y5, Y5
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row48
+
+rows49:
+summed39:
+summed50:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special53
+
+final51:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around54
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*8)
+	VMOVDQU Y5, 160(CX)(DX*8)
+	JMP     stored55
+
+around54:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored55:
+stored52:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result34
+	JMP  over36
+
+many37:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany35
+	JMP   few38
+
+special53:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow56
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y1, 32(CX)
+	VMOVUPD Y2, 64(CX)
+	VMOVUPD Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPD Y4, 128(CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y5, 160(CX)(DX*8)
+	JMP     stored52
+
+narrow56:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip57
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty58
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SDQ   R9, X6, X6
+	VBROADCASTSD X6, Y6
+	VDIVPD       Y6, Y0, Y0
+	VDIVPD       Y6, Y1, Y1
+	VDIVPD       Y6, Y2, Y2
+	VDIVPD       Y6, Y3, Y3
+	VDIVPD       Y6, Y4, Y4
+	VDIVPD       Y6, Y5, Y5
+
+empty58:
+skip57:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip59
+	VMOVUPD (CX), Y6
+	VADDPD  Y0, Y6, Y0
+	VMOVUPD 32(CX), Y6
+	VADDPD  Y1, Y6, Y1
+	VMOVUPD 64(CX), Y6
+	VADDPD  Y2, Y6, Y2
+	VMOVUPD 96(CX), Y6
+	VADDPD  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPD 128(CX)(DX*8), Y6
+	VADDPD  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPD 160(CX)(DX*8), Y6
+	VADDPD  Y5, Y6, Y5
+
+skip59:
+	JMP final51
+
+empty40:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed50
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around60
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*8)
+	VMOVDQU Y0, 160(CX)(DX*8)
+	JMP     stored61
+
+around60:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored61:
+	JMP stored52
+
+tooMany35:
+	MOVQ SI, results+24(FP)
+
+over36:
+	JMP done1
+
+narrower33:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000008
+	JLE     narrower63
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over66
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result64:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many67
+
+few68:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty70
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none71
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows73
+
+row72:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y4
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VMULPD       32(DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y1, Y1
+	VMULPD       64(R8)(R11*1), Y4, Y5
+	VADDPD       Y5, Y2, Y2
+	PREFETCHT0   127(R8)(R12*1)
+	VMULPD       96(R8)(R11*1), Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row72
+
+rows73:
+	CMPQ R10, BX
+	JGE  rows75
+
+row74:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y4
+	ADDQ         $0x00000008, R9
+	VMULPD       (DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y0, Y0
+	VMULPD       32(DI)(R11*1), Y4, Y5
+	VADDPD       Y5, Y1, Y1
+	VMULPD       64(R8)(R11*1), Y4, Y5
+	VADDPD       Y5, Y2, Y2
+	VMULPD       96(R8)(R11*1), Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row74
+
+rows75:
+	JMP summed69
+
+none71:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows77
+
+row76:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (DI)(R10*1), Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VADDPD     32(DI)(R10*1), Y1, Y1
+	VADDPD     64(R8)(R10*1), Y2, Y2
+	PREFETCHT0 127(R8)(R11*1)
+	VADDPD     96(R8)(R10*1), Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row76
+
+rows77:
+	CMPQ R9, BX
+	JGE  rows79
+
+row78:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (DI)(R10*1), Y0, Y0
+	VADDPD 32(DI)(R10*1), Y1, Y1
+	VADDPD 64(R8)(R10*1), Y2, Y2
+	VADDPD 96(R8)(R10*1), Y3, Y3
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row78
+
+rows79:
+summed69:
+summed80:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special83
+
+final81:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around84
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y2, 64(CX)(DX*8)
+	VMOVDQU Y3, 96(CX)(DX*8)
+	JMP     stored85
+
+around84:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored85:
+stored82:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result64
+	JMP  over66
+
+many67:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany65
+	JMP   few68
+
+special83:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow86
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPD Y2, 64(CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y3, 96(CX)(DX*8)
+	JMP     stored82
+
+narrow86:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip87
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty88
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SDQ   R9, X4, X4
+	VBROADCASTSD X4, Y4
+	VDIVPD       Y4, Y0, Y0
+	VDIVPD       Y4, Y1, Y1
+	VDIVPD       Y4, Y2, Y2
+	VDIVPD       Y4, Y3, Y3
+
+empty88:
+skip87:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip89
+	VMOVUPD (CX), Y4
+	VADDPD  Y0, Y4, Y0
+	VMOVUPD 32(CX), Y4
+	VADDPD  Y1, Y4, Y1
+	MOVQ    8(SP), DX
+	VMOVUPD 64(CX)(DX*8), Y4
+	VADDPD  Y2, Y4, Y2
+	MOVQ    8(SP), DX
+	VMOVUPD 96(CX)(DX*8), Y4
+	VADDPD  Y3, Y4, Y3
+
+skip89:
+	JMP final81
+
+empty70:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed80
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around90
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*8)
+	VMOVDQU Y0, 96(CX)(DX*8)
+	JMP     stored91
+
+around90:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored91:
+	JMP stored82
+
+tooMany65:
+	MOVQ SI, results+24(FP)
+
+over66:
+	JMP done1
+
+narrower63:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000008
+	JLT     narrower93
+	XORQ    DX, DX
+	SUBQ    $0x00000008, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*8), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over96
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result94:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many97
+
+few98:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty100
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none101
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x00, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows103
+
+row102:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   63(R8)(R11*1)
+	VMULPD       32(R8)(R10*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row102
+
+rows103:
+	CMPQ R9, BX
+	JGE  rows105
+
+row104:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R8)(R10*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows105
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R8)(R10*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows105
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R8)(R10*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows105
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMULPD       (R8)(R10*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R8)(R10*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row104
+
+rows105:
+	JMP summed99
+
+none101:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows107
+
+row106:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VADDPD     (R8)(R9*1), Y0, Y0
+	PREFETCHT0 63(R8)(R10*1)
+	VADDPD     32(R8)(R9*1), Y1, Y1
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row106
+
+rows107:
+	CMPQ DI, BX
+	JGE  rows109
+
+row108:
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows109
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows109
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JGE    rows109
+	MOVQ   (DI), R9
+	IMULQ  AX, R9
+	VADDPD (R8)(R9*1), Y0, Y0
+	VADDPD 32(R8)(R9*1), Y1, Y1
+	ADDQ   $0x08, DI
+	CMPQ   DI, BX
+	JLT    row108
+
+rows109:
+summed99:
+summed110:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special113
+
+final111:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around114
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*8)
+	VMOVDQU Y1, 32(CX)(DX*8)
+	JMP     stored115
+
+around114:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored115:
+stored112:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result94
+	JMP  over96
+
+many97:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany95
+	JMP   few98
+
+special113:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow116
+	MOVQ    8(SP), DX
+	VMOVUPD Y0, (CX)(DX*8)
+	MOVQ    8(SP), DX
+	VMOVUPD Y1, 32(CX)(DX*8)
+	JMP     stored112
+
+narrow116:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip117
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty118
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+	VDIVPD       Y2, Y1, Y1
+
+empty118:
+skip117:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip119
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y0, Y2, Y0
+	SUBQ         $0x04, DX
+	VMOVQ        DX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPD      (CX)(DX*8), Y2
+	VADDPD       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPD      32(CX)(DX*8), Y2
+	VADDPD       Y1, Y2, Y1
+
+skip119:
+	JMP final111
+
+empty100:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed110
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around120
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*8)
+	VMOVDQU Y0, 32(CX)(DX*8)
+	JMP     stored121
+
+around120:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored121:
+	JMP stored112
+
+tooMany95:
+	MOVQ SI, results+24(FP)
+
+over96:
+	JMP done1
+
+narrower93:
+	XORQ CX, CX
+	CMPQ (SP), $0x00000004
+	JLT  few124
+
+tile122:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*8), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over128
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result126:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many129
+
+few130:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty132
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none133
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x00, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows135
+
+row134:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   31(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row134
+
+rows135:
+	CMPQ R10, BX
+	JGE  rows137
+
+row136:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Y1
+	ADDQ         $0x00000008, R9
+	VMULPD       (R8)(R11*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row136
+
+rows137:
+	JMP summed131
+
+none133:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows139
+
+row138:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VADDPD     (R8)(R10*1), Y0, Y0
+	PREFETCHT0 31(R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row138
+
+rows139:
+	CMPQ R9, BX
+	JGE  rows141
+
+row140:
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows141
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows141
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows141
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows141
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows141
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows141
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JGE    rows141
+	MOVQ   (R9), R10
+	IMULQ  AX, R10
+	VADDPD (R8)(R10*1), Y0, Y0
+	ADDQ   $0x08, R9
+	CMPQ   R9, BX
+	JLT    row140
+
+rows141:
+summed131:
+summed142:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special145
+
+final143:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around146
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*8)
+	JMP     stored147
+
+around146:
+	VMOVNTDQ Y0, (CX)
+
+stored147:
+stored144:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result126
+	JMP  over128
+
+many129:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany127
+	JMP   few130
+
+special145:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow148
+	MOVQ    8(SP), DX
+	VMOVUPD Y0, (CX)(DX*8)
+	JMP     stored144
+
+narrow148:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip149
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty150
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty150:
+skip149:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip151
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x03, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTQ X1, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VANDNPD      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPD      (CX)(DX*8), Y1
+	VADDPD       Y0, Y1, Y0
+
+skip151:
+	JMP final143
+
+empty132:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed142
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around152
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*8)
+	JMP     stored153
+
+around152:
+	VMOVNTDQ Y0, (CX)
+
+stored153:
+	JMP stored144
+
+tooMany127:
+	MOVQ SI, results+24(FP)
+
+over128:
+	MOVQ (SP), CX
+	SUBQ $0x00000004, CX
+	CMPQ CX, 8(SP)
+	JNE  tile122
+	JMP  done125
+
+few124:
+	MOVQ         CX, 8(SP)
+	LEAQ         (DI)(CX*8), R8
+	VMOVQ        (SP), X0
+	VPBROADCASTQ X0, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	MOVQ         to+56(FP), CX
+	MOVQ         start+16(FP), SI
+	CMPQ         SI, results+24(FP)
+	JGE          over156
+	MOVQ         (SI), DX
+	SHLQ         $0x03, DX
+	ADDQ         positions+32(FP), DX
+
+result154:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many157
+
+few158:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty160
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none161
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x00, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows163
+
+row162:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row162
+
+rows163:
+	CMPQ R9, BX
+	JGE  rows165
+
+row164:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows165
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows165
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows165
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows165
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows165
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows165
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows165
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSD (DI), Y2
+	ADDQ         $0x00000008, DI
+	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row164
+
+rows165:
+	JMP summed159
+
+none161:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows167
+
+row166:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	PREFETCHT0 31(R8)(R10*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row166
+
+rows167:
+	CMPQ DI, BX
+	JGE  rows169
+
+row168:
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows169
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows169
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows169
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows169
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows169
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows169
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JGE        rows169
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, DI
+	CMPQ       DI, BX
+	JLT        row168
+
+rows169:
+summed159:
+summed170:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special173
+
+final171:
+	MOVQ       8(SP), DX
+	VMASKMOVPD Y0, Y1, (CX)(DX*8)
+
+stored172:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result154
+	JMP  over156
+
+many157:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany155
+	JMP   few158
+
+special173:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow174
+	MOVQ       8(SP), DX
+	VMASKMOVPD Y0, Y1, (CX)(DX*8)
+	JMP        stored172
+
+narrow174:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip175
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty176
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+
+empty176:
+skip175:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip177
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x03, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMASKMOVPD   (CX)(DX*8), Y1, Y2
+	VADDPD       Y0, Y2, Y0
+
+skip177:
+	JMP final171
+
+empty160:
+	JMP summed170
+
+tooMany155:
+	MOVQ SI, results+24(FP)
+
+over156:
+done125:
+done1:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
+	VZEROUPPER
+	RET
+
+DATA numbers64<>+0(SB)/8, $0x0000000000000000
+DATA numbers64<>+8(SB)/8, $0x0000000000000001
+DATA numbers64<>+16(SB)/8, $0x0000000000000002
+DATA numbers64<>+24(SB)/8, $0x0000000000000003
+GLOBL numbers64<>(SB), RODATA|NOPTR, $32
+
+// func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none178
+	SUBQ  positions+32(FP), CX
+
+none178:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
+
+tile180:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000018
+	JLE     narrower181
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over184
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result182:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many185
+
+few186:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty187
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows189
+
+row188:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X8
+	VMOVUPD      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPD      32(R8)(R14*1), Y9
+	VPCMPEQD     16(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPD      96(R8)(R14*1), Y9
+	VPCMPEQD     48(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y3, Y3
+	VMOVUPD      128(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y4, Y4
+	PREFETCHT0   128(R8)(R15*1)
+	VMOVUPD      160(R8)(R14*1), Y9
+	VPCMPEQD     80(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y5, Y5
+	VMOVUPD      192(R9)(R14*1), Y9
+	VPCMPEQD     96(R11)(R12*4), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y6, Y6
+	PREFETCHT0   255(R9)(R15*1)
+	VMOVUPD      224(R9)(R14*1), Y9
+	VPCMPEQD     112(R11)(R12*4), X8, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y9, Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row188
+
+rows189:
+	CMPQ R13, SI
+	JGE  rows191
+
+row190:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X8
+	VMOVUPD      (R8)(R14*1), Y9
+	VPCMPEQD     (R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y0, Y0
+	VMOVUPD      32(R8)(R14*1), Y9
+	VPCMPEQD     16(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y2, Y2
+	VMOVUPD      96(R8)(R14*1), Y9
+	VPCMPEQD     48(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y3, Y3
+	VMOVUPD      128(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y4, Y4
+	VMOVUPD      160(R8)(R14*1), Y9
+	VPCMPEQD     80(R11), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y5, Y5
+	VMOVUPD      192(R9)(R14*1), Y9
+	VPCMPEQD     96(R11)(R12*4), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y6, Y6
+	VMOVUPD      224(R9)(R14*1), Y9
+	VPCMPEQD     112(R11)(R12*4), X8, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y9, Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row190
+
+rows191:
+summed192:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special195
+
+final193:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around196
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*8)
+	VMOVDQU Y7, 224(DX)(BX*8)
+	JMP     stored197
+
+around196:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+
+stored197:
+stored194:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result182
+	JMP  over184
+
+many185:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany183
+	JMP   few186
+
+special195:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow198
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	VMOVUPD Y4, 128(DX)
+	VMOVUPD Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y6, 192(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y7, 224(DX)(BX*8)
+	JMP     stored194
+
+narrow198:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip199
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty200
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SDQ   R10, X8, X8
+	VBROADCASTSD X8, Y8
+	VDIVPD       Y8, Y0, Y0
+	VDIVPD       Y8, Y1, Y1
+	VDIVPD       Y8, Y2, Y2
+	VDIVPD       Y8, Y3, Y3
+	VDIVPD       Y8, Y4, Y4
+	VDIVPD       Y8, Y5, Y5
+	VDIVPD       Y8, Y6, Y6
+	VDIVPD       Y8, Y7, Y7
+
+empty200:
+skip199:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip201
+	VMOVUPD (DX), Y8
+	VADDPD  Y0, Y8, Y0
+	VMOVUPD 32(DX), Y8
+	VADDPD  Y1, Y8, Y1
+	VMOVUPD 64(DX), Y8
+	VADDPD  Y2, Y8, Y2
+	VMOVUPD 96(DX), Y8
+	VADDPD  Y3, Y8, Y3
+	VMOVUPD 128(DX), Y8
+	VADDPD  Y4, Y8, Y4
+	VMOVUPD 160(DX), Y8
+	VADDPD  Y5, Y8, Y5
+	MOVQ    8(SP), BX
+	VMOVUPD 192(DX)(BX*8), Y8
+	VADDPD  Y6, Y8, Y6
+	MOVQ    8(SP), BX
+	VMOVUPD 224(DX)(BX*8), Y8
+	VADDPD  Y7, Y8, Y7
+
+skip201:
+	JMP final193
+
+empty187:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed192
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around202
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*8)
+	VMOVDQU Y0, 224(DX)(BX*8)
+	JMP     stored203
+
+around202:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
+
+stored203:
+	JMP stored194
+
+tooMany183:
+	MOVQ DI, results+24(FP)
+
+over184:
+	SUBQ $0x00000020, (SP)
+	JLE  done179
+	ADDQ $0x00000100, R8
+	ADDQ $+256, to+72(FP)
+	JMP  tile180
+
+narrower181:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower205
+	XORQ    BX, BX
+	SUBQ    $0x00000018, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over208
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result206:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many209
+
+few210:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty211
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows213
+
+row212:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X6
+	VMOVUPD      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPD      32(R8)(R14*1), Y7
+	VPCMPEQD     16(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y2, Y2
+	PREFETCHT0   64(R8)(R15*1)
+	VMOVUPD      96(R8)(R14*1), Y7
+	VPCMPEQD     48(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y3, Y3
+	VMOVUPD      128(R9)(R14*1), Y7
+	VPCMPEQD     64(R11)(R12*4), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	PREFETCHT0   191(R9)(R15*1)
+	VMOVUPD      160(R9)(R14*1), Y7
+	VPCMPEQD     80(R11)(R12*4), X6, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y7, Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row212
+
+rows213:
+	CMPQ R13, SI
+	JGE  rows215
+
+row214:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X6
+	VMOVUPD      (R8)(R14*1), Y7
+	VPCMPEQD     (R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	VMOVUPD      32(R8)(R14*1), Y7
+	VPCMPEQD     16(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y1, Y1
+	VMOVUPD      64(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y2, Y2
+	VMOVUPD      96(R8)(R14*1), Y7
+	VPCMPEQD     48(R11), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y3, Y3
+	VMOVUPD      128(R9)(R14*1), Y7
+	VPCMPEQD     64(R11)(R12*4), X6, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y7, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	VMOVUPD      160(R9)(R14*1), Y7
+	VPCMPEQD     80(R11)(R12*4), X6, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y7, Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row214
+
+rows215:
+summed216:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special219
+
+final217:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around220
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*8)
+	VMOVDQU Y5, 160(DX)(BX*8)
+	JMP     stored221
+
+around220:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+
+stored221:
+stored218:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result206
+	JMP  over208
+
+many209:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany207
+	JMP   few210
+
+special219:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow222
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y4, 128(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y5, 160(DX)(BX*8)
+	JMP     stored218
+
+narrow222:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip223
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty224
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SDQ   R10, X6, X6
+	VBROADCASTSD X6, Y6
+	VDIVPD       Y6, Y0, Y0
+	VDIVPD       Y6, Y1, Y1
+	VDIVPD       Y6, Y2, Y2
+	VDIVPD       Y6, Y3, Y3
+	VDIVPD       Y6, Y4, Y4
+	VDIVPD       Y6, Y5, Y5
+
+empty224:
+skip223:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip225
+	VMOVUPD (DX), Y6
+	VADDPD  Y0, Y6, Y0
+	VMOVUPD 32(DX), Y6
+	VADDPD  Y1, Y6, Y1
+	VMOVUPD 64(DX), Y6
+	VADDPD  Y2, Y6, Y2
+	VMOVUPD 96(DX), Y6
+	VADDPD  Y3, Y6, Y3
+	MOVQ    8(SP), BX
+	VMOVUPD 128(DX)(BX*8), Y6
+	VADDPD  Y4, Y6, Y4
+	MOVQ    8(SP), BX
+	VMOVUPD 160(DX)(BX*8), Y6
+	VADDPD  Y5, Y6, Y5
+
+skip225:
+	JMP final217
+
+empty211:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed216
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around226
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*8)
+	VMOVDQU Y0, 160(DX)(BX*8)
+	JMP     stored227
+
+around226:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+
+stored227:
+	JMP stored218
+
+tooMany207:
+	MOVQ DI, results+24(FP)
+
+over208:
+	JMP done179
+
+narrower205:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000008
+	JLE     narrower229
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over232
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result230:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many233
+
+few234:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty235
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows237
+
+row236:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X4
+	VMOVUPD      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VMOVUPD      32(R8)(R14*1), Y5
+	VPCMPEQD     16(R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y1, Y1
+	VMOVUPD      64(R9)(R14*1), Y5
+	VPCMPEQD     32(R11)(R12*4), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	PREFETCHT0   127(R9)(R15*1)
+	VMOVUPD      96(R9)(R14*1), Y5
+	VPCMPEQD     48(R11)(R12*4), X4, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row236
+
+rows237:
+	CMPQ R13, SI
+	JGE  rows239
+
+row238:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X4
+	VMOVUPD      (R8)(R14*1), Y5
+	VPCMPEQD     (R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y0, Y0
+	VMOVUPD      32(R8)(R14*1), Y5
+	VPCMPEQD     16(R11), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y1, Y1
+	VMOVUPD      64(R9)(R14*1), Y5
+	VPCMPEQD     32(R11)(R12*4), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      96(R9)(R14*1), Y5
+	VPCMPEQD     48(R11)(R12*4), X4, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row238
+
+rows239:
+summed240:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special243
+
+final241:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around244
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*8)
+	VMOVDQU Y3, 96(DX)(BX*8)
+	JMP     stored245
+
+around244:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+
+stored245:
+stored242:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result230
+	JMP  over232
+
+many233:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany231
+	JMP   few234
+
+special243:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow246
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y2, 64(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y3, 96(DX)(BX*8)
+	JMP     stored242
+
+narrow246:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip247
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty248
+	SHRQ         $0x03, R10
+	VPXOR        X4, X4, X4
+	VCVTSI2SDQ   R10, X4, X4
+	VBROADCASTSD X4, Y4
+	VDIVPD       Y4, Y0, Y0
+	VDIVPD       Y4, Y1, Y1
+	VDIVPD       Y4, Y2, Y2
+	VDIVPD       Y4, Y3, Y3
+
+empty248:
+skip247:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip249
+	VMOVUPD (DX), Y4
+	VADDPD  Y0, Y4, Y0
+	VMOVUPD 32(DX), Y4
+	VADDPD  Y1, Y4, Y1
+	MOVQ    8(SP), BX
+	VMOVUPD 64(DX)(BX*8), Y4
+	VADDPD  Y2, Y4, Y2
+	MOVQ    8(SP), BX
+	VMOVUPD 96(DX)(BX*8), Y4
+	VADDPD  Y3, Y4, Y3
+
+skip249:
+	JMP final241
+
+empty235:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed240
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around250
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*8)
+	VMOVDQU Y0, 96(DX)(BX*8)
+	JMP     stored251
+
+around250:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+
+stored251:
+	JMP stored242
+
+tooMany231:
+	MOVQ DI, results+24(FP)
+
+over232:
+	JMP done179
+
+narrower229:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000008
+	JLT     narrower253
+	XORQ    BX, BX
+	SUBQ    $0x00000008, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over256
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result254:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many257
+
+few258:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty259
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows261
+
+row260:
+	MOVQ         128(R12), R14
+	IMULQ        AX, R14
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   63(R9)(R14*1)
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row260
+
+rows261:
+	CMPQ R12, SI
+	JGE  rows263
+
+row262:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows263
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows263
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows263
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), X2
+	VMOVUPD      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R13*1), Y3
+	VPCMPEQD     16(R10)(R11*4), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row262
+
+rows263:
+summed264:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special267
+
+final265:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around268
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*8)
+	VMOVDQU Y1, 32(DX)(BX*8)
+	JMP     stored269
+
+around268:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+
+stored269:
+stored266:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result254
+	JMP  over256
+
+many257:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany255
+	JMP   few258
+
+special267:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow270
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y1, 32(DX)(BX*8)
+	JMP     stored266
+
+narrow270:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip271
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty272
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   R8, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+	VDIVPD       Y2, Y1, Y1
+
+empty272:
+skip271:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip273
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y0, Y2, Y0
+	SUBQ         $0x04, BX
+	VMOVQ        BX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VMOVUPD      (DX)(BX*8), Y2
+	VADDPD       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VMOVUPD      32(DX)(BX*8), Y2
+	VADDPD       Y1, Y2, Y1
+
+skip273:
+	JMP final265
+
+empty259:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed264
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around274
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*8)
+	VMOVDQU Y0, 32(DX)(BX*8)
+	JMP     stored275
+
+around274:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored275:
+	JMP stored266
+
+tooMany255:
+	MOVQ DI, results+24(FP)
+
+over256:
+	JMP done179
+
+narrower253:
+	XORQ DX, DX
+
+tile276:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*8), R9
+	MOVQ to+72(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over282
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result280:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many283
+
+few284:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty285
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows287
+
+row286:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   31(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row286
+
+rows287:
+	CMPQ R13, SI
+	JGE  rows289
+
+row288:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows289
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows289
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows289
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows289
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows289
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows289
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows289
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), X1
+	VMOVUPD      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), X1, X1
+	VPMOVSXDQ    X1, Y1
+	VANDPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row288
+
+rows289:
+summed290:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special293
+
+final291:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around294
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*8)
+	JMP     stored295
+
+around294:
+	VMOVNTDQ Y0, (DX)
+
+stored295:
+stored292:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result280
+	JMP  over282
+
+many283:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany281
+	JMP   few284
+
+special293:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow296
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
+	JMP     stored292
+
+narrow296:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip297
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty298
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R10, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty298:
+skip297:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip299
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x03, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTQ X1, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VANDNPD      Y0, Y1, Y0
+	MOVQ         8(SP), BX
+	VMOVUPD      (DX)(BX*8), Y1
+	VADDPD       Y0, Y1, Y0
+
+skip299:
+	JMP final291
+
+empty285:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed290
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around300
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*8)
+	JMP     stored301
+
+around300:
+	VMOVNTDQ Y0, (DX)
+
+stored301:
+	JMP stored292
+
+tooMany281:
+	MOVQ DI, results+24(FP)
+
+over282:
+	MOVQ (SP), DX
+	SUBQ $0x00000004, DX
+	CMPQ DX, 8(SP)
+	JNE  tile276
+
+done179:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none302
+	SUBQ  positions+32(FP), CX
+
+none302:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
+
+tile304:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000008
+	JLE     narrower305
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over308
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result306:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty309
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y2
+	VPXOR   Y6, Y6, Y6
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y3
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows312
+
+row311:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPD    (R8)(R11*1), Y10
+	VCMPPD     $0x07, Y0, Y0, Y12
+	VCMPPD     $0x16, Y0, Y10, Y11
+	VANDPD     Y12, Y11, Y11
+	VBLENDVPD  Y11, Y10, Y0, Y0
+	VBLENDVPD  Y11, Y8, Y4, Y4
+	PREFETCHT0 (R8)(R12*1)
+	VMOVUPD    32(R8)(R11*1), Y10
+	VCMPPD     $0x07, Y1, Y1, Y12
+	VCMPPD     $0x16, Y1, Y10, Y11
+	VANDPD     Y12, Y11, Y11
+	VBLENDVPD  Y11, Y10, Y1, Y1
+	VBLENDVPD  Y11, Y8, Y5, Y5
+	VMOVUPD    64(R9)(R11*1), Y10
+	VCMPPD     $0x07, Y2, Y2, Y12
+	VCMPPD     $0x16, Y2, Y10, Y11
+	VANDPD     Y12, Y11, Y11
+	VBLENDVPD  Y11, Y10, Y2, Y2
+	VBLENDVPD  Y11, Y8, Y6, Y6
+	PREFETCHT0 127(R9)(R12*1)
+	VMOVUPD    96(R9)(R11*1), Y10
+	VCMPPD     $0x07, Y3, Y3, Y12
+	VCMPPD     $0x16, Y3, Y10, Y11
+	VANDPD     Y12, Y11, Y11
+	VBLENDVPD  Y11, Y10, Y3, Y3
+	VBLENDVPD  Y11, Y8, Y7, Y7
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row311
+
+rows312:
+	CMPQ R10, SI
+	JGE  rows314
+
+row313:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R8)(R11*1), Y10
+	VCMPPD    $0x07, Y0, Y0, Y12
+	VCMPPD    $0x16, Y0, Y10, Y11
+	VANDPD    Y12, Y11, Y11
+	VBLENDVPD Y11, Y10, Y0, Y0
+	VBLENDVPD Y11, Y8, Y4, Y4
+	VMOVUPD   32(R8)(R11*1), Y10
+	VCMPPD    $0x07, Y1, Y1, Y12
+	VCMPPD    $0x16, Y1, Y10, Y11
+	VANDPD    Y12, Y11, Y11
+	VBLENDVPD Y11, Y10, Y1, Y1
+	VBLENDVPD Y11, Y8, Y5, Y5
+	VMOVUPD   64(R9)(R11*1), Y10
+	VCMPPD    $0x07, Y2, Y2, Y12
+	VCMPPD    $0x16, Y2, Y10, Y11
+	VANDPD    Y12, Y11, Y11
+	VBLENDVPD Y11, Y10, Y2, Y2
+	VBLENDVPD Y11, Y8, Y6, Y6
+	VMOVUPD   96(R9)(R11*1), Y10
+	VCMPPD    $0x07, Y3, Y3, Y12
+	VCMPPD    $0x16, Y3, Y10, Y11
+	VANDPD    Y12, Y11, Y11
+	VBLENDVPD Y11, Y10, Y3, Y3
+	VBLENDVPD Y11, Y8, Y7, Y7
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row313
+
+rows314:
+	VMOVUPD    Y0, (DX)
+	VMOVUPD    Y1, 32(DX)
+	MOVQ       8(SP), R10
+	VMOVUPD    Y2, 64(DX)(R10*8)
+	VMOVUPD    Y3, 96(DX)(R10*8)
+	LEAQ       (CX)(BX*1), BX
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none315
+	MOVQ       columns+72(FP), R10
+	SUBQ       (SP), R10
+	SHLQ       $0x03, R10
+	ADDQ       choice+80(FP), R10
+	MOVQ       DI, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R10
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (BX)(Y4*8), Y0
+	VMOVUPD    Y0, (R10)
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (BX)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R10)
+	MOVQ       8(SP), R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (BX)(Y6*8), Y0
+	VMOVUPD    Y0, 64(R10)(R11*8)
+	MOVQ       8(SP), R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (BX)(Y7*8), Y0
+	VMOVUPD    Y0, 96(R10)(R11*8)
+
+none315:
+	JMP stored310
+
+empty309:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y2, 64(DX)(BX*8)
+	VMOVUPD Y3, 96(DX)(BX*8)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none316
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	VMOVUPD Y9, (BX)
+	VMOVUPD Y9, 32(BX)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 64(BX)(R10*8)
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, 96(BX)(R10*8)
+
+none316:
+stored310:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result306
+	JMP  over308
+	MOVQ DI, results+24(FP)
+
+over308:
+	SUBQ $0x00000010, (SP)
+	JLE  done303
+	ADDQ $0x00000080, R8
+	ADDQ $+128, to+56(FP)
+	JMP  tile304
+
+narrower305:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000008
+	JLT     narrower318
+	XORQ    BX, BX
+	SUBQ    $0x00000008, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over321
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result319:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty322
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows325
+
+row324:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMOVUPD    (R9)(R10*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 63(R9)(R11*1)
+	VMOVUPD    32(R9)(R10*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row324
+
+rows325:
+	CMPQ R8, SI
+	JGE  rows327
+
+row326:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R9)(R10*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows327
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R9)(R10*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows327
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R9)(R10*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows327
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPD   (R9)(R10*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R9)(R10*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row326
+
+rows327:
+	MOVQ       8(SP), R8
+	VMOVUPD    Y0, (DX)(R8*8)
+	VMOVUPD    Y1, 32(DX)(R8*8)
+	LEAQ       (CX)(BX*1), BX
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none328
+	MOVQ       columns+72(FP), R8
+	SUBQ       (SP), R8
+	SHLQ       $0x03, R8
+	ADDQ       choice+80(FP), R8
+	MOVQ       DI, R10
+	SUBQ       start+16(FP), R10
+	SHRQ       $0x03, R10
+	IMULQ      choiceApart+88(FP), R10
+	ADDQ       R10, R8
+	MOVQ       8(SP), R10
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (BX)(Y4*8), Y0
+	VMOVUPD    Y0, (R8)(R10*8)
+	MOVQ       8(SP), R10
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (BX)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R8)(R10*8)
+
+none328:
+	JMP stored323
+
+empty322:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
+	VMOVUPD Y1, 32(DX)(BX*8)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none329
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R8
+	SUBQ    start+16(FP), R8
+	SHRQ    $0x03, R8
+	IMULQ   choiceApart+88(FP), R8
+	ADDQ    R8, BX
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, (BX)(R8*8)
+	MOVQ    8(SP), R8
+	VMOVUPD Y9, 32(BX)(R8*8)
+
+none329:
+stored323:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result319
+	JMP  over321
+	MOVQ DI, results+24(FP)
+
+over321:
+	JMP done303
+
+narrower318:
+	XORQ DX, DX
+
+tile330:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*8), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over336
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result334:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty337
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows340
+
+row339:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVUPD    (R9)(R11*1), Y1
+	VCMPPD     $0x07, Y0, Y0, Y3
+	VCMPPD     $0x16, Y0, Y1, Y2
+	VANDPD     Y3, Y2, Y2
+	VBLENDVPD  Y2, Y1, Y0, Y0
+	VBLENDVPD  Y2, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row339
+
+rows340:
+	CMPQ R10, SI
+	JGE  rows342
+
+row341:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows342
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows342
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows342
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows342
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows342
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows342
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows342
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R9)(R11*1), Y1
+	VCMPPD    $0x07, Y0, Y0, Y3
+	VCMPPD    $0x16, Y0, Y1, Y2
+	VANDPD    Y3, Y2, Y2
+	VBLENDVPD Y2, Y1, Y0, Y0
+	VBLENDVPD Y2, Y8, Y4, Y4
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row341
+
+rows342:
+	MOVQ       8(SP), R10
+	VMOVUPD    Y0, (DX)(R10*8)
+	LEAQ       (CX)(BX*1), BX
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none343
+	MOVQ       columns+72(FP), R10
+	SUBQ       (SP), R10
+	SHLQ       $0x03, R10
+	ADDQ       choice+80(FP), R10
+	MOVQ       DI, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R10
+	MOVQ       8(SP), R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (BX)(Y4*8), Y0
+	VMOVUPD    Y0, (R10)(R11*8)
+
+none343:
+	JMP stored338
+
+empty337:
+	VPXOR   Y0, Y0, Y0
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    8(SP), BX
+	VMOVUPD Y0, (DX)(BX*8)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none344
+	MOVQ    columns+72(FP), BX
+	SUBQ    (SP), BX
+	SHLQ    $0x03, BX
+	ADDQ    choice+80(FP), BX
+	MOVQ    DI, R10
+	SUBQ    start+16(FP), R10
+	SHRQ    $0x03, R10
+	IMULQ   choiceApart+88(FP), R10
+	ADDQ    R10, BX
+	MOVQ    8(SP), R10
+	VMOVUPD Y9, (BX)(R10*8)
+
+none344:
+stored338:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result334
+	JMP  over336
+	MOVQ DI, results+24(FP)
+
+over336:
+	MOVQ (SP), DX
+	SUBQ $0x00000004, DX
+	CMPQ DX, 8(SP)
+	JNE  tile330
+
+done303:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $16-96
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
+
+few8:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty10
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none11
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide12
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows14
+
+row13:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVDQU      64(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	PREFETCHT0   64(DI)(R12*1)
+	VMOVDQU      96(R8)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row13
+
+rows14:
+	CMPQ R10, BX
+	JGE  rows16
+
+row15:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMOVDQU      32(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVDQU      64(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMOVDQU      96(R8)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row15
+
+rows16:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows18
+
+row17:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVDQU    (DI)(R10*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS     Y8, Y0, Y0
+	VADDPS     Y9, Y1, Y1
+	PREFETCHT0 (DI)(R11*1)
+	VMOVDQU    32(DI)(R10*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y9, Y3, Y3
+	VMOVDQU    64(DI)(R10*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS     Y8, Y4, Y4
+	VADDPS     Y9, Y5, Y5
+	PREFETCHT0 64(DI)(R11*1)
+	VMOVDQU    96(R8)(R10*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row17
+
+rows18:
+	CMPQ R9, BX
+	JGE  rows20
+
+row19:
+	MOVQ    (R9), R10
+	IMULQ   AX, R10
+	VMOVDQU (DI)(R10*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y9, Y1, Y1
+	VMOVDQU 32(DI)(R10*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y9, Y3, Y3
+	VMOVDQU 64(DI)(R10*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y9, Y5, Y5
+	VMOVDQU 96(R8)(R10*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y9, Y7, Y7
+	ADDQ    $0x08, R9
+	CMPQ    R9, BX
+	JLT     row19
+
+rows20:
+summed9:
+summed21:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special24
+
+final22:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPBLENDW  $0xaa, Y9, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around25
+	VMOVDQU   Y0, (CX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y0, (CX)
+
+stored26:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around27
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y0, 32(CX)
+
+stored28:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around29
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y0, 64(CX)
+
+stored30:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y0, 96(CX)
+
+stored32:
+stored23:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany5
+	JMP   few8
+
+wide12:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows34
+
+row33:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVDQU      64(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	PREFETCHT0   64(DI)(R12*1)
+	VMOVDQU      96(R8)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row33
+
+rows34:
+	CMPQ R10, BX
+	JGE  rows36
+
+row35:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMOVDQU      32(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVDQU      64(DI)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMOVDQU      96(R8)(R11*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row35
+
+rows36:
+	JMP summed9
+
+special24:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow37
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y9
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMOVUPS    Y8, (CX)
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y8, Y8
+	VMOVUPS    Y8, 32(CX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 64(CX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 96(CX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 128(CX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 160(CX)
+	VUNPCKLPS  Y7, Y6, Y0
+	VUNPCKHPS  Y7, Y6, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 192(CX)(DX*4)
+	VUNPCKLPS  Y7, Y6, Y0
+	VUNPCKHPS  Y7, Y6, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 224(CX)(DX*4)
+	JMP        stored23
+
+narrow37:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip38
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty39
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty39:
+skip38:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip40
+	VMOVDQU (CX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y1, Y9, Y1
+	VMOVDQU 32(CX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y2, Y8, Y2
+	VADDPS  Y3, Y9, Y3
+	VMOVDQU 64(CX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y4, Y8, Y4
+	VADDPS  Y5, Y9, Y5
+	MOVQ    8(SP), DX
+	VMOVDQU 96(CX)(DX*2), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y6, Y8, Y6
+	VADDPS  Y7, Y9, Y7
+
+skip40:
+	JMP final22
+
+empty10:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed21
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around41
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored42:
+	JMP stored23
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ  $0x00000040, (SP)
+	JLE   done1
+	ADDQ  $0x00000080, DI
+	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip43
+	ADDQ  $+128, to+56(FP)
+
+skip43:
+	JMP tile2
+
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower45
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over48
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result46:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many49
+
+few50:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty52
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none53
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide54
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row55
+
+rows56:
+	CMPQ R10, BX
+	JGE  rows58
+
+row57:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row57
+
+rows58:
+	JMP summed51
+
+none53:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows60
+
+row59:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVDQU    (DI)(R10*1), Y7
+	VPSLLD     $0x10, Y7, Y6
+	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS     Y6, Y0, Y0
+	VADDPS     Y7, Y1, Y1
+	PREFETCHT0 (DI)(R11*1)
+	VMOVDQU    32(DI)(R10*1), Y7
+	VPSLLD     $0x10, Y7, Y6
+	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS     Y6, Y2, Y2
+	VADDPS     Y7, Y3, Y3
+	VMOVDQU    64(R8)(R10*1), Y7
+	VPSLLD     $0x10, Y7, Y6
+	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	PREFETCHT0 95(R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row59
+
+rows60:
+	CMPQ R9, BX
+	JGE  rows62
+
+row61:
+	MOVQ    (R9), R10
+	IMULQ   AX, R10
+	VMOVDQU (DI)(R10*1), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y7, Y1, Y1
+	VMOVDQU 32(DI)(R10*1), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y7, Y3, Y3
+	VMOVDQU 64(R8)(R10*1), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y7, Y5, Y5
+	ADDQ    $0x08, R9
+	CMPQ    R9, BX
+	JLT     row61
+
+rows62:
+summed51:
+summed63:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special66
+
+final64:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPBLENDW  $0xaa, Y7, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around67
+	VMOVDQU   Y0, (CX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y0, (CX)
+
+stored68:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around69
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored70
+
+around69:
+	VMOVNTDQ Y0, 32(CX)
+
+stored70:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around71
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored72
+
+around71:
+	VMOVNTDQ Y0, 64(CX)
+
+stored72:
+stored65:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result46
+	JMP  over48
+
+many49:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany47
+	JMP   few50
+
+wide54:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows74
+
+row73:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row73
+
+rows74:
+	CMPQ R10, BX
+	JGE  rows76
+
+row75:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMOVDQU      32(DI)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R8)(R11*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row75
+
+rows76:
+	JMP summed51
+
+special66:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow77
+	VUNPCKLPS  Y1, Y0, Y6
+	VUNPCKHPS  Y1, Y0, Y7
+	VPERM2F128 $0x20, Y7, Y6, Y6
+	VMOVUPS    Y6, (CX)
+	VUNPCKLPS  Y1, Y0, Y6
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y6, Y6
+	VMOVUPS    Y6, 32(CX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 64(CX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 96(CX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 128(CX)(DX*4)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 160(CX)(DX*4)
+	JMP        stored65
+
+narrow77:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip78
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty79
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty79:
+skip78:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip80
+	VMOVDQU (CX), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y0, Y6, Y0
+	VADDPS  Y1, Y7, Y1
+	VMOVDQU 32(CX), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y2, Y6, Y2
+	VADDPS  Y3, Y7, Y3
+	MOVQ    8(SP), DX
+	VMOVDQU 64(CX)(DX*2), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
+	VADDPS  Y4, Y6, Y4
+	VADDPS  Y5, Y7, Y5
+
+skip80:
+	JMP final64
+
+empty52:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed63
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around81
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored82
+
+around81:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored82:
+	JMP stored65
+
+tooMany47:
+	MOVQ SI, results+24(FP)
+
+over48:
+	JMP done1
+
+narrower45:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower84
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over87
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result85:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many88
+
+few89:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty91
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none92
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide93
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows95
+
+row94:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row94
+
+rows95:
+	CMPQ R10, BX
+	JGE  rows97
+
+row96:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row96
+
+rows97:
+	JMP summed90
+
+none92:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows99
+
+row98:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVDQU    (DI)(R10*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS     Y4, Y0, Y0
+	VADDPS     Y5, Y1, Y1
+	PREFETCHT0 (DI)(R11*1)
+	VMOVDQU    32(R8)(R10*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row98
+
+rows99:
+	CMPQ R9, BX
+	JGE  rows101
+
+row100:
+	MOVQ    (R9), R10
+	IMULQ   AX, R10
+	VMOVDQU (DI)(R10*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VMOVDQU 32(R8)(R10*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y5, Y3, Y3
+	ADDQ    $0x08, R9
+	CMPQ    R9, BX
+	JLT     row100
+
+rows101:
+summed90:
+summed102:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special105
+
+final103:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPBLENDW  $0xaa, Y5, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around106
+	VMOVDQU   Y0, (CX)
+	JMP       stored107
+
+around106:
+	VMOVNTDQ Y0, (CX)
+
+stored107:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around108
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ Y0, 32(CX)
+
+stored109:
+stored104:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result85
+	JMP  over87
+
+many88:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany86
+	JMP   few89
+
+wide93:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows111
+
+row110:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	PREFETCHT0   (DI)(R12*1)
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row110
+
+rows111:
+	CMPQ R10, BX
+	JGE  rows113
+
+row112:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VMOVDQU      (DI)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVDQU      32(R8)(R11*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row112
+
+rows113:
+	JMP summed90
+
+special105:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow114
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y4
+	VMOVUPS    Y4, (CX)
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y4, Y4
+	VMOVUPS    Y4, 32(CX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 64(CX)(DX*4)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	MOVQ       8(SP), DX
+	VMOVUPS    Y0, 96(CX)(DX*4)
+	JMP        stored104
+
+narrow114:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip115
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty116
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty116:
+skip115:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip117
+	VMOVDQU (CX), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y0, Y4, Y0
+	VADDPS  Y1, Y5, Y1
+	MOVQ    8(SP), DX
+	VMOVDQU 32(CX)(DX*2), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y2, Y4, Y2
+	VADDPS  Y3, Y5, Y3
+
+skip117:
+	JMP final103
+
+empty91:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed102
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around118
+	VMOVDQU Y0, (CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored119
+
+around118:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored119:
+	JMP stored104
+
+tooMany86:
+	MOVQ SI, results+24(FP)
+
+over87:
+	JMP done1
+
+narrower84:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower121
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over124
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result122:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many125
+
+few126:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty128
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none129
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide130
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows132
+
+row131:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row131
+
+rows132:
+	CMPQ R9, BX
+	JGE  rows134
+
+row133:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows134
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows134
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows134
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row133
+
+rows134:
+	JMP summed127
+
+none129:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows136
+
+row135:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VMOVDQU    (R8)(R9*1), Y3
+	VPSLLD     $0x10, Y3, Y2
+	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS     Y2, Y0, Y0
+	VADDPS     Y3, Y1, Y1
+	PREFETCHT0 31(R8)(R10*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row135
+
+rows136:
+	CMPQ DI, BX
+	JGE  rows138
+
+row137:
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JGE     rows138
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JGE     rows138
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JGE     rows138
+	MOVQ    (DI), R9
+	IMULQ   AX, R9
+	VMOVDQU (R8)(R9*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JLT     row137
+
+rows138:
+summed127:
+summed139:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special142
+
+final140:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPBLENDW  $0xaa, Y3, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around143
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored144
+
+around143:
+	VMOVNTDQ Y0, (CX)
+
+stored144:
+stored141:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result122
+	JMP  over124
+
+many125:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany123
+	JMP   few126
+
+wide130:
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows146
+
+row145:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row145
+
+rows146:
+	CMPQ R9, BX
+	JGE  rows148
+
+row147:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows148
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows148
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows148
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VMOVDQU      (R8)(R10*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row147
+
+rows148:
+	JMP summed127
+
+special142:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow149
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y2
+	MOVQ       8(SP), DX
+	VMOVUPS    Y2, (CX)(DX*4)
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y2, Y2
+	MOVQ       8(SP), DX
+	VMOVUPS    Y2, 32(CX)(DX*4)
+	JMP        stored141
+
+narrow149:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip150
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty151
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty151:
+skip150:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip152
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	INCQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	SARQ         $0x01, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x01, DX
+	SARQ         $0x01, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVDQU      (CX)(DX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS       Y0, Y2, Y0
+	VADDPS       Y1, Y3, Y1
+
+skip152:
+	JMP final140
+
+empty128:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed139
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around153
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored154
+
+around153:
+	VMOVNTDQ Y0, (CX)
+
+stored154:
+	JMP stored141
+
+tooMany123:
+	MOVQ SI, results+24(FP)
+
+over124:
+	JMP done1
+
+narrower121:
+	XORQ CX, CX
+
+tile155:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*2), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over161
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result159:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many162
+
+few163:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty165
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none166
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide167
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows169
+
+row168:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row168
+
+rows169:
+	CMPQ R10, BX
+	JGE  rows171
+
+row170:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row170
+
+rows171:
+	JMP summed164
+
+none166:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows173
+
+row172:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VPMOVZXWD  (R8)(R10*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row172
+
+rows173:
+	CMPQ R9, BX
+	JGE  rows175
+
+row174:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R8)(R10*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row174
+
+rows175:
+summed164:
+summed176:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special179
+
+final177:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around180
+	MOVQ         8(SP), DX
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored181
+
+around180:
+	VMOVNTDQ X0, (CX)
+
+stored181:
+stored178:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result159
+	JMP  over161
+
+many162:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany160
+	JMP   few163
+
+wide167:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows183
+
+row182:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row182
+
+rows183:
+	CMPQ R10, BX
+	JGE  rows185
+
+row184:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD    (R8)(R11*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row184
+
+rows185:
+	JMP summed164
+
+special179:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow186
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored178
+
+narrow186:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip187
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty188
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty188:
+skip187:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip189
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip189:
+	JMP final177
+
+empty165:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed176
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around190
+	MOVQ    8(SP), DX
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored191
+
+around190:
+	VMOVNTDQ X0, (CX)
+
+stored191:
+	JMP stored178
+
+tooMany160:
+	MOVQ SI, results+24(FP)
+
+over161:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile155
+
+done1:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
+	VZEROUPPER
+	RET
+
+// func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none192
+	SUBQ  positions+32(FP), CX
+
+none192:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
+
+tile194:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
+	JLE     narrower195
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over198
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result196:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many199
+
+few200:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty201
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows203
+
+row202:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VPMOVZXWD    (R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VPMOVZXWD    16(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXWD    64(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(R8)(R15*1)
+	VPMOVZXWD    80(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXWD    96(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXWD    112(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row202
+
+rows203:
+	CMPQ R13, SI
+	JGE  rows205
+
+row204:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VPMOVZXWD    (R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXWD    16(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXWD    64(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXWD    80(R8)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXWD    96(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXWD    112(R9)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row204
+
+rows205:
+summed206:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special209
+
+final207:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around210
+	VMOVDQU   Y0, (DX)
+	JMP       stored211
+
+around210:
+	VMOVNTDQ Y0, (DX)
+
+stored211:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around212
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored213
+
+around212:
+	VMOVNTDQ Y0, 32(DX)
+
+stored213:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around214
+	VMOVDQU   Y0, 64(DX)
+	JMP       stored215
+
+around214:
+	VMOVNTDQ Y0, 64(DX)
+
+stored215:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around216
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 96(DX)(BX*2)
+	JMP       stored217
+
+around216:
+	VMOVNTDQ Y0, 96(DX)
+
+stored217:
+stored208:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result196
+	JMP  over198
+
+many199:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany197
+	JMP   few200
+
+special209:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow218
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
+	JMP     stored208
+
+narrow218:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip219
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty220
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty220:
+skip219:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip221
+	VPMOVZXWD (DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VPMOVZXWD 96(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 112(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip221:
+	JMP final207
+
+empty201:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed206
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around222
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored223
+
+around222:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+
+stored223:
+	JMP stored208
+
+tooMany197:
+	MOVQ DI, results+24(FP)
+
+over198:
+	SUBQ  $0x00000040, (SP)
+	JLE   done193
+	ADDQ  $0x00000080, R8
+	ADDQ  $+128, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip224
+	ADDQ  $+128, to+72(FP)
+
+skip224:
+	JMP tile194
+
+narrower195:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower226
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over229
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result227:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many230
+
+few231:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty232
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows234
+
+row233:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VPMOVZXWD    (R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VPMOVZXWD    16(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXWD    64(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	PREFETCHT0   95(R9)(R15*1)
+	VPMOVZXWD    80(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row233
+
+rows234:
+	CMPQ R13, SI
+	JGE  rows236
+
+row235:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VPMOVZXWD    (R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXWD    16(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXWD    64(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXWD    80(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row235
+
+rows236:
+summed237:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special240
+
+final238:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around241
+	VMOVDQU   Y0, (DX)
+	JMP       stored242
+
+around241:
+	VMOVNTDQ Y0, (DX)
+
+stored242:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around243
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored244
+
+around243:
+	VMOVNTDQ Y0, 32(DX)
+
+stored244:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around245
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 64(DX)(BX*2)
+	JMP       stored246
+
+around245:
+	VMOVNTDQ Y0, 64(DX)
+
+stored246:
+stored239:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result227
+	JMP  over229
+
+many230:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany228
+	JMP   few231
+
+special240:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow247
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored239
+
+narrow247:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip248
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty249
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty249:
+skip248:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip250
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VPMOVZXWD 64(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 80(DX)(BX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip250:
+	JMP final238
+
+empty232:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed237
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around251
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored252
+
+around251:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+
+stored252:
+	JMP stored239
+
+tooMany228:
+	MOVQ DI, results+24(FP)
+
+over229:
+	JMP done193
+
+narrower226:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower254
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over257
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result255:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many258
+
+few259:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty260
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows262
+
+row261:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VPMOVZXWD    (R8)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VPMOVZXWD    16(R8)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXWD    32(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXWD    48(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row261
+
+rows262:
+	CMPQ R13, SI
+	JGE  rows264
+
+row263:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VPMOVZXWD    (R8)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXWD    16(R8)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXWD    32(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXWD    48(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row263
+
+rows264:
+summed265:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special268
+
+final266:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around269
+	VMOVDQU   Y0, (DX)
+	JMP       stored270
+
+around269:
+	VMOVNTDQ Y0, (DX)
+
+stored270:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around271
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 32(DX)(BX*2)
+	JMP       stored272
+
+around271:
+	VMOVNTDQ Y0, 32(DX)
+
+stored272:
+stored267:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result255
+	JMP  over257
+
+many258:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany256
+	JMP   few259
+
+special268:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow273
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored267
+
+narrow273:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip274
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty275
+	SHRQ         $0x03, R10
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty275:
+skip274:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip276
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), BX
+	VPMOVZXWD 32(DX)(BX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), BX
+	VPMOVZXWD 48(DX)(BX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip276:
+	JMP final266
+
+empty260:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed265
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around277
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored278
+
+around277:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored278:
+	JMP stored267
+
+tooMany256:
+	MOVQ DI, results+24(FP)
+
+over257:
+	JMP done193
+
+narrower254:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000010
+	JLT     narrower280
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over283
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result281:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many284
+
+few285:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty286
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows288
+
+row287:
+	MOVQ         128(R12), R14
+	IMULQ        AX, R14
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   31(R9)(R14*1)
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row287
+
+rows288:
+	CMPQ R12, SI
+	JGE  rows290
+
+row289:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows290
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows290
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows290
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VPMOVZXWD    (R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R13*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row289
+
+rows290:
+summed291:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special294
+
+final292:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around295
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, (DX)(BX*2)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ Y0, (DX)
+
+stored296:
+stored293:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result281
+	JMP  over283
+
+many284:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany282
+	JMP   few285
+
+special294:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow297
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored293
+
+narrow297:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip298
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty299
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty299:
+skip298:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip300
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip300:
+	JMP final292
+
+empty286:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed291
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around301
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*2)
+	JMP     stored302
+
+around301:
+	VMOVNTDQ Y0, (DX)
+
+stored302:
+	JMP stored293
+
+tooMany282:
+	MOVQ DI, results+24(FP)
+
+over283:
+	JMP done193
+
+narrower280:
+	XORQ DX, DX
+
+tile303:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+72(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over309
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result307:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many310
+
+few311:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty312
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows314
+
+row313:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row313
+
+rows314:
+	CMPQ R13, SI
+	JGE  rows316
+
+row315:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VPMOVZXWD    (R9)(R14*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row315
+
+rows316:
+summed317:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special320
+
+final318:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around321
+	MOVQ         8(SP), BX
+	VMOVDQU      X0, (DX)(BX*2)
+	JMP          stored322
+
+around321:
+	VMOVNTDQ X0, (DX)
+
+stored322:
+stored319:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result307
+	JMP  over309
+
+many310:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany308
+	JMP   few311
+
+special320:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow323
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	JMP     stored319
+
+narrow323:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip324
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty325
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty325:
+skip324:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip326
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), BX
+	VPMOVZXWD    (DX)(BX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip326:
+	JMP final318
+
+empty312:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed317
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around327
+	MOVQ    8(SP), BX
+	VMOVDQU X0, (DX)(BX*2)
+	JMP     stored328
+
+around327:
+	VMOVNTDQ X0, (DX)
+
+stored328:
+	JMP stored319
+
+tooMany308:
+	MOVQ DI, results+24(FP)
+
+over309:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile303
+
+done193:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none329
+	SUBQ  positions+32(FP), CX
+
+none329:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
+
+tile331:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower332
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over335
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result333:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty336
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VMOVUPS all32_ff800000<>+0(SB), Y2
+	VPXOR   Y6, Y6, Y6
+	VMOVUPS all32_ff800000<>+0(SB), Y3
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows339
+
+row338:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y10
+	VPSLLD     $0x10, Y10, Y10
+	VCMPPS     $0x07, Y0, Y0, Y12
+	VCMPPS     $0x16, Y0, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y0, Y0
+	VBLENDVPS  Y11, Y8, Y4, Y4
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y10
+	VPSLLD     $0x10, Y10, Y10
+	VCMPPS     $0x07, Y1, Y1, Y12
+	VCMPPS     $0x16, Y1, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y1, Y1
+	VBLENDVPS  Y11, Y8, Y5, Y5
+	VPMOVZXWD  32(R9)(R11*1), Y10
+	VPSLLD     $0x10, Y10, Y10
+	VCMPPS     $0x07, Y2, Y2, Y12
+	VCMPPS     $0x16, Y2, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y2, Y2
+	VBLENDVPS  Y11, Y8, Y6, Y6
+	VPMOVZXWD  48(R9)(R11*1), Y10
+	VPSLLD     $0x10, Y10, Y10
+	VCMPPS     $0x07, Y3, Y3, Y12
+	VCMPPS     $0x16, Y3, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y3, Y3
+	VBLENDVPS  Y11, Y8, Y7, Y7
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row338
+
+rows339:
+	CMPQ R10, SI
+	JGE  rows341
+
+row340:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VCMPPS    $0x07, Y0, Y0, Y12
+	VCMPPS    $0x16, Y0, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y0, Y0
+	VBLENDVPS Y11, Y8, Y4, Y4
+	VPMOVZXWD 16(R8)(R11*1), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VCMPPS    $0x07, Y1, Y1, Y12
+	VCMPPS    $0x16, Y1, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y1, Y1
+	VBLENDVPS Y11, Y8, Y5, Y5
+	VPMOVZXWD 32(R9)(R11*1), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VCMPPS    $0x07, Y2, Y2, Y12
+	VCMPPS    $0x16, Y2, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y2, Y2
+	VBLENDVPS Y11, Y8, Y6, Y6
+	VPMOVZXWD 48(R9)(R11*1), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VCMPPS    $0x07, Y3, Y3, Y12
+	VCMPPS    $0x16, Y3, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y3, Y3
+	VBLENDVPS Y11, Y8, Y7, Y7
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row340
+
+rows341:
+	VPSRLD       $0x10, Y0, Y0
+	VPSRLD       $0x10, Y1, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VMOVUPS      Y0, (DX)
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	MOVQ         8(SP), R10
+	VMOVUPS      Y0, 32(DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none342
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R10)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R10)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y6, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 128(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y6, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 160(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y7, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 192(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y7, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 224(R10)(R11*8)
+
+none342:
+	JMP stored337
+
+empty336:
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VPXOR     Y2, Y2, Y2
+	VPXOR     Y3, Y3, Y3
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVUPS   Y0, (DX)
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	MOVQ      8(SP), BX
+	VMOVUPS   Y0, 32(DX)(BX*2)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none343
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R10
+	SUBQ      start+16(FP), R10
+	SHRQ      $0x03, R10
+	IMULQ     choiceApart+88(FP), R10
+	ADDQ      R10, BX
+	VMOVUPD   Y9, (BX)
+	VMOVUPD   Y9, 32(BX)
+	VMOVUPD   Y9, 64(BX)
+	VMOVUPD   Y9, 96(BX)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 128(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 160(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 192(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 224(BX)(R10*8)
+
+none343:
+stored337:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result333
+	JMP  over335
+	MOVQ DI, results+24(FP)
+
+over335:
+	SUBQ $0x00000020, (SP)
+	JLE  done330
+	ADDQ $0x00000040, R8
+	ADDQ $+64, to+56(FP)
+	JMP  tile331
+
+narrower332:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower345
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over348
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result346:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty349
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows352
+
+row351:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VPMOVZXWD  (R9)(R10*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 31(R9)(R11*1)
+	VPMOVZXWD  16(R9)(R10*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row351
+
+rows352:
+	CMPQ R8, SI
+	JGE  rows354
+
+row353:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows354
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows354
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows354
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VPMOVZXWD (R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row353
+
+rows354:
+	VPSRLD       $0x10, Y0, Y0
+	VPSRLD       $0x10, Y1, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	MOVQ         8(SP), R8
+	VMOVUPS      Y0, (DX)(R8*2)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none355
+	MOVQ         columns+72(FP), R8
+	SUBQ         (SP), R8
+	SHLQ         $0x03, R8
+	ADDQ         choice+80(FP), R8
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, R8
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R8)(R10*8)
+
+none355:
+	JMP stored350
+
+empty349:
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	MOVQ      8(SP), BX
+	VMOVUPS   Y0, (DX)(BX*2)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none356
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R8
+	SUBQ      start+16(FP), R8
+	SHRQ      $0x03, R8
+	IMULQ     choiceApart+88(FP), R8
+	ADDQ      R8, BX
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, (BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 32(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 64(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 96(BX)(R8*8)
+
+none356:
+stored350:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result346
+	JMP  over348
+	MOVQ DI, results+24(FP)
+
+over348:
+	JMP done330
+
+narrower345:
+	XORQ DX, DX
+
+tile357:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over363
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result361:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty364
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows367
+
+row366:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R9)(R11*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row366
+
+rows367:
+	CMPQ R10, SI
+	JGE  rows369
+
+row368:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row368
+
+rows369:
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	MOVQ         8(SP), R10
+	VMOVUPS      X0, (DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none370
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)(R11*8)
+
+none370:
+	JMP stored365
+
+empty364:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	MOVQ         8(SP), BX
+	VMOVUPS      X0, (DX)(BX*2)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none371
+	MOVQ         columns+72(FP), BX
+	SUBQ         (SP), BX
+	SHLQ         $0x03, BX
+	ADDQ         choice+80(FP), BX
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, BX
+	MOVQ         8(SP), R10
+	VMOVUPD      Y9, (BX)(R10*8)
+	MOVQ         8(SP), R10
+	VMOVUPD      Y9, 32(BX)(R10*8)
+
+none371:
+stored365:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result361
+	JMP  over363
+	MOVQ DI, results+24(FP)
+
+over363:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile357
+
+done330:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
 // func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·pairProductsAVX2BF16(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
+	MOVQ         xs+32(FP), AX
+	MOVQ         ys+40(FP), CX
+	MOVQ         to+64(FP), DX
+	MOVQ         n+56(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y10
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y9
+	VMOVDQU      numbers32<>+0(SB), Y0
+	VPSUBD       Y10, Y0, Y10
+	VPCMPGTD     Y0, Y9, Y9
+	XORQ         BX, BX
 
 pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
+	CMPQ      BX, count+48(FP)
+	JGE       end
+	MOVQ      (AX)(BX*8), SI
+	IMULQ     xStride+8(FP), SI
+	ADDQ      x+0(FP), SI
+	MOVQ      (CX)(BX*8), DI
+	IMULQ     yStride+24(FP), DI
+	ADDQ      y+16(FP), DI
+	LEAQ      12(BX), R10
+	CMPQ      R10, count+48(FP)
+	CMOVQGE   BX, R10
+	MOVQ      (CX)(R10*8), R10
+	IMULQ     yStride+24(FP), R10
+	ADDQ      y+16(FP), R10
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VPXOR     Y2, Y2, Y2
+	VPXOR     Y3, Y3, Y3
+	VPXOR     Y4, Y4, Y4
+	VPXOR     Y5, Y5, Y5
+	VPXOR     Y6, Y6, Y6
+	VPXOR     Y7, Y7, Y7
+	XORQ      R8, R8
+	MOVQ      n+56(FP), R9
+	TESTQ     $0x00000007, R9
+	JEQ       none372
+	LEAQ      -8(R9), R8
+	SHLQ      $0x01, R8
+	VPMOVZXWD (SI)(R8*1), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD (DI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMULPS    Y11, Y8, Y8
+	VPERMPS   Y8, Y10, Y8
+	VANDPS    Y9, Y8, Y8
+	XORQ      R8, R8
 
+none372:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
-	VPMOVZXWD  (SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  (DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	VPMOVZXWD  (SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  (DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
-	VPMOVZXWD  16(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  16(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VPMOVZXWD  32(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  32(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	VPMOVZXWD  48(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  48(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VPMOVZXWD  64(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  64(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	VPMOVZXWD  16(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  16(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y1, Y1
+	VPMOVZXWD  32(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  32(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
+	VPMOVZXWD  48(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  48(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y3, Y3
+	VPMOVZXWD  64(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  64(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 64(R10)(R8*1)
-	VPMOVZXWD  80(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  80(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VPMOVZXWD  96(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  96(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	VPMOVZXWD  112(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  112(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
+	VPMOVZXWD  80(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  80(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y5, Y5
+	VPMOVZXWD  96(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  96(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
+	VPMOVZXWD  112(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  112(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y7, Y7
 	ADDQ       $0x00000080, R8
 	SUBQ       $0x00000040, R9
 	JMP        stripe
 
 rest:
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  (SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  (DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	TESTQ  R9, R9
+	JLE    summed
+	CMPQ   R9, $0x00000008
+	JGE    whole373
+	VADDPS Y8, Y0, Y0
+	JMP    summed
+
+whole373:
+	VPMOVZXWD  (SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  (DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VPMOVZXWD  16(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  16(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole374
 	VADDPS     Y8, Y1, Y1
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  32(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  32(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  48(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  48(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  64(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  64(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	JMP        summed
+
+whole374:
+	VPMOVZXWD 16(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 16(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y1, Y1
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole375
+	VADDPS    Y8, Y2, Y2
+	JMP       summed
+
+whole375:
+	VPMOVZXWD 32(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 32(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y2, Y2
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole376
+	VADDPS    Y8, Y3, Y3
+	JMP       summed
+
+whole376:
+	VPMOVZXWD 48(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 48(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y3, Y3
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole377
+	VADDPS    Y8, Y4, Y4
+	JMP       summed
+
+whole377:
+	VPMOVZXWD  64(SI)(R8*1), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VPMOVZXWD  64(DI)(R8*1), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 64(R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VPMOVZXWD  80(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  80(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole378
 	VADDPS     Y8, Y5, Y5
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VPMOVZXWD  96(SI)(R8*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  96(DI)(R8*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	SUBQ       $0x00000008, R9
+	JMP        summed
+
+whole378:
+	VPMOVZXWD 80(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 80(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y5, Y5
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole379
+	VADDPS    Y8, Y6, Y6
+	JMP       summed
+
+whole379:
+	VPMOVZXWD 96(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 96(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y6, Y6
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole380
+	VADDPS    Y8, Y7, Y7
+	JMP       summed
+
+whole380:
+	VPMOVZXWD 112(SI)(R8*1), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VPMOVZXWD 112(DI)(R8*1), Y12
+	VPSLLD    $0x10, Y12, Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	SUBQ      $0x00000008, R9
 
 summed:
 	VADDPS       Y4, Y0, Y0
@@ -31214,29 +36463,49 @@ end:
 	VZEROUPPER
 	RET
 
-// func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·pairProductsAVX2F16(SB), NOSPLIT, $0-72
-	MOVQ xs+32(FP), AX
-	MOVQ ys+40(FP), CX
-	MOVQ to+64(FP), DX
-	XORQ BX, BX
+TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $16-96
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-pair:
-	CMPQ    BX, count+48(FP)
-	JGE     end
-	MOVQ    (AX)(BX*8), SI
-	IMULQ   xStride+8(FP), SI
-	ADDQ    x+0(FP), SI
-	MOVQ    (CX)(BX*8), DI
-	IMULQ   yStride+24(FP), DI
-	ADDQ    y+16(FP), DI
-	LEAQ    12(BX), R10
-	CMPQ    R10, count+48(FP)
-	CMOVQGE BX, R10
-	MOVQ    (CX)(R10*8), R10
-	IMULQ   yStride+24(FP), R10
-	ADDQ    y+16(FP), R10
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
+
+few8:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -31245,102 +36514,4240 @@ pair:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	XORQ    R8, R8
-	MOVQ    n+56(FP), R9
+	CMPQ    DX, BX
+	JGE     empty10
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none11
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide12
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows14
 
+row13:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(DI)(R12*1)
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row13
+
+rows14:
+	CMPQ R10, BX
+	JGE  rows16
+
+row15:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row15
+
+rows16:
+	JMP summed9
+
+none11:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows18
+
+row17:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (DI)(R10*1), Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VCVTPH2PS  16(DI)(R10*1), Y8
+	VADDPS     Y8, Y1, Y1
+	VCVTPH2PS  32(DI)(R10*1), Y8
+	VADDPS     Y8, Y2, Y2
+	VCVTPH2PS  48(DI)(R10*1), Y8
+	VADDPS     Y8, Y3, Y3
+	VCVTPH2PS  64(DI)(R10*1), Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(DI)(R11*1)
+	VCVTPH2PS  80(DI)(R10*1), Y8
+	VADDPS     Y8, Y5, Y5
+	VCVTPH2PS  96(R8)(R10*1), Y8
+	VADDPS     Y8, Y6, Y6
+	VCVTPH2PS  112(R8)(R10*1), Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row17
+
+rows18:
+	CMPQ R9, BX
+	JGE  rows20
+
+row19:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (DI)(R10*1), Y8
+	VADDPS    Y8, Y0, Y0
+	VCVTPH2PS 16(DI)(R10*1), Y8
+	VADDPS    Y8, Y1, Y1
+	VCVTPH2PS 32(DI)(R10*1), Y8
+	VADDPS    Y8, Y2, Y2
+	VCVTPH2PS 48(DI)(R10*1), Y8
+	VADDPS    Y8, Y3, Y3
+	VCVTPH2PS 64(DI)(R10*1), Y8
+	VADDPS    Y8, Y4, Y4
+	VCVTPH2PS 80(DI)(R10*1), Y8
+	VADDPS    Y8, Y5, Y5
+	VCVTPH2PS 96(R8)(R10*1), Y8
+	VADDPS    Y8, Y6, Y6
+	VCVTPH2PS 112(R8)(R10*1), Y8
+	VADDPS    Y8, Y7, Y7
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row19
+
+rows20:
+summed9:
+summed21:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special24
+
+final22:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around25
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored26:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around27
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored28:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around29
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored30:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
+
+stored32:
+stored23:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany5
+	JMP   few8
+
+wide12:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows34
+
+row33:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(DI)(R12*1)
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row33
+
+rows34:
+	CMPQ R10, BX
+	JGE  rows36
+
+row35:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(DI)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R11*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row35
+
+rows36:
+	JMP summed9
+
+special24:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow37
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored23
+
+narrow37:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip38
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty39
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty39:
+skip38:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip40
+	VCVTPH2PS (CX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(CX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(CX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(CX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(CX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(CX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip40:
+	JMP final22
+
+empty10:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed21
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around41
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored42:
+	JMP stored23
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ  $0x00000040, (SP)
+	JLE   done1
+	ADDQ  $0x00000080, DI
+	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip43
+	ADDQ  $+128, to+56(FP)
+
+skip43:
+	JMP tile2
+
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower45
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over48
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result46:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many49
+
+few50:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty52
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none53
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide54
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows56
+
+row55:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   95(R8)(R12*1)
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row55
+
+rows56:
+	CMPQ R10, BX
+	JGE  rows58
+
+row57:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row57
+
+rows58:
+	JMP summed51
+
+none53:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows60
+
+row59:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (DI)(R10*1), Y6
+	VADDPS     Y6, Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VCVTPH2PS  16(DI)(R10*1), Y6
+	VADDPS     Y6, Y1, Y1
+	VCVTPH2PS  32(DI)(R10*1), Y6
+	VADDPS     Y6, Y2, Y2
+	VCVTPH2PS  48(DI)(R10*1), Y6
+	VADDPS     Y6, Y3, Y3
+	VCVTPH2PS  64(R8)(R10*1), Y6
+	VADDPS     Y6, Y4, Y4
+	PREFETCHT0 95(R8)(R11*1)
+	VCVTPH2PS  80(R8)(R10*1), Y6
+	VADDPS     Y6, Y5, Y5
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row59
+
+rows60:
+	CMPQ R9, BX
+	JGE  rows62
+
+row61:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (DI)(R10*1), Y6
+	VADDPS    Y6, Y0, Y0
+	VCVTPH2PS 16(DI)(R10*1), Y6
+	VADDPS    Y6, Y1, Y1
+	VCVTPH2PS 32(DI)(R10*1), Y6
+	VADDPS    Y6, Y2, Y2
+	VCVTPH2PS 48(DI)(R10*1), Y6
+	VADDPS    Y6, Y3, Y3
+	VCVTPH2PS 64(R8)(R10*1), Y6
+	VADDPS    Y6, Y4, Y4
+	VCVTPH2PS 80(R8)(R10*1), Y6
+	VADDPS    Y6, Y5, Y5
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row61
+
+rows62:
+summed51:
+summed63:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special66
+
+final64:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around67
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored68:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around69
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored70
+
+around69:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored70:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around71
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored72
+
+around71:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored72:
+stored65:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result46
+	JMP  over48
+
+many49:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany47
+	JMP   few50
+
+wide54:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows74
+
+row73:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   95(R8)(R12*1)
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row73
+
+rows74:
+	CMPQ R10, BX
+	JGE  rows76
+
+row75:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(DI)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VCVTPH2PS    80(R8)(R11*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row75
+
+rows76:
+	JMP summed51
+
+special66:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow77
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored65
+
+narrow77:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip78
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty79
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty79:
+skip78:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip80
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip80:
+	JMP final64
+
+empty52:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed63
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around81
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored82
+
+around81:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored82:
+	JMP stored65
+
+tooMany47:
+	MOVQ SI, results+24(FP)
+
+over48:
+	JMP done1
+
+narrower45:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower84
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over87
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result85:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many88
+
+few89:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty91
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none92
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide93
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows95
+
+row94:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row94
+
+rows95:
+	CMPQ R10, BX
+	JGE  rows97
+
+row96:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row96
+
+rows97:
+	JMP summed90
+
+none92:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows99
+
+row98:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (DI)(R10*1), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (DI)(R11*1)
+	VCVTPH2PS  16(DI)(R10*1), Y4
+	VADDPS     Y4, Y1, Y1
+	VCVTPH2PS  32(R8)(R10*1), Y4
+	VADDPS     Y4, Y2, Y2
+	VCVTPH2PS  48(R8)(R10*1), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row98
+
+rows99:
+	CMPQ R9, BX
+	JGE  rows101
+
+row100:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (DI)(R10*1), Y4
+	VADDPS    Y4, Y0, Y0
+	VCVTPH2PS 16(DI)(R10*1), Y4
+	VADDPS    Y4, Y1, Y1
+	VCVTPH2PS 32(R8)(R10*1), Y4
+	VADDPS    Y4, Y2, Y2
+	VCVTPH2PS 48(R8)(R10*1), Y4
+	VADDPS    Y4, Y3, Y3
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row100
+
+rows101:
+summed90:
+summed102:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special105
+
+final103:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around106
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored107
+
+around106:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored107:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around108
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored109:
+stored104:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result85
+	JMP  over87
+
+many88:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany86
+	JMP   few89
+
+wide93:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows111
+
+row110:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row110
+
+rows111:
+	CMPQ R10, BX
+	JGE  rows113
+
+row112:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(DI)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R11*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row112
+
+rows113:
+	JMP summed90
+
+special105:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow114
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored104
+
+narrow114:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip115
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty116
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty116:
+skip115:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip117
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip117:
+	JMP final103
+
+empty91:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed102
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around118
+	VMOVDQU Y0, (CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored119
+
+around118:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored119:
+	JMP stored104
+
+tooMany86:
+	MOVQ SI, results+24(FP)
+
+over87:
+	JMP done1
+
+narrower84:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower121
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*2), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over124
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result122:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many125
+
+few126:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty128
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none129
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide130
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows132
+
+row131:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row131
+
+rows132:
+	CMPQ R9, BX
+	JGE  rows134
+
+row133:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows134
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows134
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows134
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row133
+
+rows134:
+	JMP summed127
+
+none129:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000080, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows136
+
+row135:
+	MOVQ       128(DI), R10
+	IMULQ      AX, R10
+	MOVQ       (DI), R9
+	IMULQ      AX, R9
+	VCVTPH2PS  (R8)(R9*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 31(R8)(R10*1)
+	VCVTPH2PS  16(R8)(R9*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, DI
+	CMPQ       DI, R11
+	JLT        row135
+
+rows136:
+	CMPQ DI, BX
+	JGE  rows138
+
+row137:
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JGE       rows138
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JGE       rows138
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JGE       rows138
+	MOVQ      (DI), R9
+	IMULQ     AX, R9
+	VCVTPH2PS (R8)(R9*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R9*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, DI
+	CMPQ      DI, BX
+	JLT       row137
+
+rows138:
+summed127:
+summed139:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special142
+
+final140:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around143
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored144
+
+around143:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored144:
+stored141:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result122
+	JMP  over124
+
+many125:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany123
+	JMP   few126
+
+wide130:
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows146
+
+row145:
+	MOVQ         128(R9), R11
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   31(R8)(R11*1)
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row145
+
+rows146:
+	CMPQ R9, BX
+	JGE  rows148
+
+row147:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows148
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows148
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows148
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	VCVTPH2PS    (R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R10*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row147
+
+rows148:
+	JMP summed127
+
+special142:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow149
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored141
+
+narrow149:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip150
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty151
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty151:
+skip150:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip152
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip152:
+	JMP final140
+
+empty128:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed139
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around153
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored154
+
+around153:
+	VMOVNTDQ Y0, (CX)
+
+stored154:
+	JMP stored141
+
+tooMany123:
+	MOVQ SI, results+24(FP)
+
+over124:
+	JMP done1
+
+narrower121:
+	XORQ CX, CX
+
+tile155:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*2), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over161
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result159:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many162
+
+few163:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty165
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none166
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide167
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows169
+
+row168:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row168
+
+rows169:
+	CMPQ R10, BX
+	JGE  rows171
+
+row170:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows171
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row170
+
+rows171:
+	JMP summed164
+
+none166:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows173
+
+row172:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (R8)(R10*1), Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row172
+
+rows173:
+	CMPQ R9, BX
+	JGE  rows175
+
+row174:
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JGE       rows175
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R8)(R10*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       row174
+
+rows175:
+summed164:
+summed176:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special179
+
+final177:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around180
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored181
+
+around180:
+	VMOVNTDQ X0, (CX)
+
+stored181:
+stored178:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result159
+	JMP  over161
+
+many162:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany160
+	JMP   few163
+
+wide167:
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows183
+
+row182:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row182
+
+rows183:
+	CMPQ R10, BX
+	JGE  rows185
+
+row184:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows185
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS    (R8)(R11*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row184
+
+rows185:
+	JMP summed164
+
+special179:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow186
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored178
+
+narrow186:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip187
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty188
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty188:
+skip187:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip189
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip189:
+	JMP final177
+
+empty165:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed176
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around190
+	MOVQ    8(SP), DX
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored191
+
+around190:
+	VMOVNTDQ X0, (CX)
+
+stored191:
+	JMP stored178
+
+tooMany160:
+	MOVQ SI, results+24(FP)
+
+over161:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile155
+
+done1:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
+	VZEROUPPER
+	RET
+
+// func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none192
+	SUBQ  positions+32(FP), CX
+
+none192:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+88(FP), DX
+	MOVQ DX, (SP)
+
+tile194:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
+	JLE     narrower195
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over198
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result196:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many199
+
+few200:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty201
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows203
+
+row202:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VCVTPH2PS    (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VCVTPH2PS    16(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VCVTPH2PS    64(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(R8)(R15*1)
+	VCVTPH2PS    80(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VCVTPH2PS    96(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VCVTPH2PS    112(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row202
+
+rows203:
+	CMPQ R13, SI
+	JGE  rows205
+
+row204:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y8
+	VCVTPH2PS    (R8)(R14*1), Y9
+	VPCMPEQD     (R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VCVTPH2PS    16(R8)(R14*1), Y9
+	VPCMPEQD     32(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y9
+	VPCMPEQD     64(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y9
+	VPCMPEQD     96(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VCVTPH2PS    64(R8)(R14*1), Y9
+	VPCMPEQD     128(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VCVTPH2PS    80(R8)(R14*1), Y9
+	VPCMPEQD     160(R11), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VCVTPH2PS    96(R9)(R14*1), Y9
+	VPCMPEQD     192(R11)(R12*4), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VCVTPH2PS    112(R9)(R14*1), Y9
+	VPCMPEQD     224(R11)(R12*4), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row204
+
+rows205:
+summed206:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special209
+
+final207:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around210
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored211
+
+around210:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored211:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around212
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored213
+
+around212:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored213:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around214
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
+	JMP       stored215
+
+around214:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+
+stored215:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around216
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
+	JMP       stored217
+
+around216:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+
+stored217:
+stored208:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result196
+	JMP  over198
+
+many199:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany197
+	JMP   few200
+
+special209:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow218
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
+	JMP     stored208
+
+narrow218:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip219
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty220
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty220:
+skip219:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip221
+	VCVTPH2PS (DX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(DX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(DX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(DX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(DX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(DX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip221:
+	JMP final207
+
+empty201:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed206
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around222
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored223
+
+around222:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+
+stored223:
+	JMP stored208
+
+tooMany197:
+	MOVQ DI, results+24(FP)
+
+over198:
+	SUBQ  $0x00000040, (SP)
+	JLE   done193
+	ADDQ  $0x00000080, R8
+	ADDQ  $+128, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip224
+	ADDQ  $+128, to+72(FP)
+
+skip224:
+	JMP tile194
+
+narrower195:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower226
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over229
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result227:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many230
+
+few231:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty232
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows234
+
+row233:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VCVTPH2PS    (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VCVTPH2PS    16(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VCVTPH2PS    64(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	PREFETCHT0   95(R9)(R15*1)
+	VCVTPH2PS    80(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row233
+
+rows234:
+	CMPQ R13, SI
+	JGE  rows236
+
+row235:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VCVTPH2PS    (R8)(R14*1), Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VCVTPH2PS    16(R8)(R14*1), Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VCVTPH2PS    32(R8)(R14*1), Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VCVTPH2PS    48(R8)(R14*1), Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VCVTPH2PS    64(R9)(R14*1), Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VCVTPH2PS    80(R9)(R14*1), Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row235
+
+rows236:
+summed237:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special240
+
+final238:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around241
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored242
+
+around241:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored242:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around243
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored244
+
+around243:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored244:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around245
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
+	JMP       stored246
+
+around245:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+
+stored246:
+stored239:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result227
+	JMP  over229
+
+many230:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany228
+	JMP   few231
+
+special240:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow247
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored239
+
+narrow247:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip248
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty249
+	SHRQ         $0x03, R10
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty249:
+skip248:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip250
+	VCVTPH2PS (DX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(DX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(DX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(DX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip250:
+	JMP final238
+
+empty232:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed237
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around251
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored252
+
+around251:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+
+stored252:
+	JMP stored239
+
+tooMany228:
+	MOVQ DI, results+24(FP)
+
+over229:
+	JMP done193
+
+narrower226:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower254
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over257
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result255:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many258
+
+few259:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty260
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows262
+
+row261:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VCVTPH2PS    (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VCVTPH2PS    16(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    32(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    48(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row261
+
+rows262:
+	CMPQ R13, SI
+	JGE  rows264
+
+row263:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y4
+	VCVTPH2PS    (R8)(R14*1), Y5
+	VPCMPEQD     (R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VCVTPH2PS    16(R8)(R14*1), Y5
+	VPCMPEQD     32(R11), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    32(R9)(R14*1), Y5
+	VPCMPEQD     64(R11)(R12*4), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    48(R9)(R14*1), Y5
+	VPCMPEQD     96(R11)(R12*4), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row263
+
+rows264:
+summed265:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special268
+
+final266:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around269
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored270
+
+around269:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored270:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around271
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
+	JMP       stored272
+
+around271:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored272:
+stored267:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result255
+	JMP  over257
+
+many258:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany256
+	JMP   few259
+
+special268:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow273
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored267
+
+narrow273:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip274
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty275
+	SHRQ         $0x03, R10
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty275:
+skip274:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip276
+	VCVTPH2PS (DX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(DX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip276:
+	JMP final266
+
+empty260:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed265
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around277
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored278
+
+around277:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored278:
+	JMP stored267
+
+tooMany256:
+	MOVQ DI, results+24(FP)
+
+over257:
+	JMP done193
+
+narrower254:
+	MOVQ    (SP), DX
+	CMPQ    columns+88(FP), $0x00000010
+	JLT     narrower280
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over283
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result281:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many284
+
+few285:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty286
+	MOVQ    8(SP), R11
+	MOVQ    columns+88(FP), R8
+	SUBQ    (SP), R8
+	SHLQ    $0x02, R8
+	ADDQ    ranks+56(FP), R8
+	MOVQ    BX, R12
+	MOVQ    known+40(FP), R15
+	SUBQ    $0x00000080, R15
+	CMPQ    R15, SI
+	CMOVQGT SI, R15
+	CMPQ    R12, R15
+	JGE     rows288
+
+row287:
+	MOVQ         128(R12), R14
+	IMULQ        AX, R14
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   31(R9)(R14*1)
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, R15
+	JLT          row287
+
+rows288:
+	CMPQ R12, SI
+	JGE  rows290
+
+row289:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows290
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows290
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows290
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VCVTPH2PS    (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row289
+
+rows290:
+summed291:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special294
+
+final292:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around295
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, (DX)(BX*2)
+	VMOVDQU   X1, 16(DX)(BX*2)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored296:
+stored293:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result281
+	JMP  over283
+
+many284:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany282
+	JMP   few285
+
+special294:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow297
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored293
+
+narrow297:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip298
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty299
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty299:
+skip298:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip300
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	VCVTPH2PS    16(DX)(BX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip300:
+	JMP final292
+
+empty286:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed291
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around301
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*2)
+	JMP     stored302
+
+around301:
+	VMOVNTDQ Y0, (DX)
+
+stored302:
+	JMP stored293
+
+tooMany282:
+	MOVQ DI, results+24(FP)
+
+over283:
+	JMP done193
+
+narrower280:
+	XORQ DX, DX
+
+tile303:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+72(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over309
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result307:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many310
+
+few311:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty312
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows314
+
+row313:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row313
+
+rows314:
+	CMPQ R13, SI
+	JGE  rows316
+
+row315:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows316
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VCVTPH2PS    (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row315
+
+rows316:
+summed317:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special320
+
+final318:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around321
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, (DX)(BX*2)
+	JMP       stored322
+
+around321:
+	VMOVNTDQ X0, (DX)
+
+stored322:
+stored319:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result307
+	JMP  over309
+
+many310:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany308
+	JMP   few311
+
+special320:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow323
+	MOVQ    8(SP), BX
+	VMOVUPS Y0, (DX)(BX*4)
+	JMP     stored319
+
+narrow323:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip324
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty325
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty325:
+skip324:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip326
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), BX
+	VCVTPH2PS    (DX)(BX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip326:
+	JMP final318
+
+empty312:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed317
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around327
+	MOVQ    8(SP), BX
+	VMOVDQU X0, (DX)(BX*2)
+	JMP     stored328
+
+around327:
+	VMOVNTDQ X0, (DX)
+
+stored328:
+	JMP stored319
+
+tooMany308:
+	MOVQ DI, results+24(FP)
+
+over309:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile303
+
+done193:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
+	MOVQ  stride+8(FP), AX
+	MOVQ  known+40(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  positions+32(FP), CX
+	MOVQ  CX, known+40(FP)
+	MOVQ  results+24(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  start+16(FP), CX
+	MOVQ  CX, results+24(FP)
+	MOVQ  sources+48(FP), CX
+	TESTQ CX, CX
+	JEQ   none329
+	SUBQ  positions+32(FP), CX
+
+none329:
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
+
+tile331:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower332
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over335
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result333:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty336
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VMOVUPS all32_ff800000<>+0(SB), Y2
+	VPXOR   Y6, Y6, Y6
+	VMOVUPS all32_ff800000<>+0(SB), Y3
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows339
+
+row338:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y10
+	VCMPPS     $0x07, Y0, Y0, Y12
+	VCMPPS     $0x16, Y0, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y0, Y0
+	VBLENDVPS  Y11, Y8, Y4, Y4
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y10
+	VCMPPS     $0x07, Y1, Y1, Y12
+	VCMPPS     $0x16, Y1, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y1, Y1
+	VBLENDVPS  Y11, Y8, Y5, Y5
+	VCVTPH2PS  32(R9)(R11*1), Y10
+	VCMPPS     $0x07, Y2, Y2, Y12
+	VCMPPS     $0x16, Y2, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y2, Y2
+	VBLENDVPS  Y11, Y8, Y6, Y6
+	VCVTPH2PS  48(R9)(R11*1), Y10
+	VCMPPS     $0x07, Y3, Y3, Y12
+	VCMPPS     $0x16, Y3, Y10, Y11
+	VANDPS     Y12, Y11, Y11
+	VBLENDVPS  Y11, Y10, Y3, Y3
+	VBLENDVPS  Y11, Y8, Y7, Y7
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row338
+
+rows339:
+	CMPQ R10, SI
+	JGE  rows341
+
+row340:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y10
+	VCMPPS    $0x07, Y0, Y0, Y12
+	VCMPPS    $0x16, Y0, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y0, Y0
+	VBLENDVPS Y11, Y8, Y4, Y4
+	VCVTPH2PS 16(R8)(R11*1), Y10
+	VCMPPS    $0x07, Y1, Y1, Y12
+	VCMPPS    $0x16, Y1, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y1, Y1
+	VBLENDVPS Y11, Y8, Y5, Y5
+	VCVTPH2PS 32(R9)(R11*1), Y10
+	VCMPPS    $0x07, Y2, Y2, Y12
+	VCMPPS    $0x16, Y2, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y2, Y2
+	VBLENDVPS Y11, Y8, Y6, Y6
+	VCVTPH2PS 48(R9)(R11*1), Y10
+	VCMPPS    $0x07, Y3, Y3, Y12
+	VCMPPS    $0x16, Y3, Y10, Y11
+	VANDPS    Y12, Y11, Y11
+	VBLENDVPS Y11, Y10, Y3, Y3
+	VBLENDVPS Y11, Y8, Y7, Y7
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row340
+
+rows341:
+	VCVTPS2PH    $0x00, Y0, X0
+	VCVTPS2PH    $0x00, Y1, X1
+	VMOVUPS      X0, (DX)
+	VMOVUPS      X1, 16(DX)
+	VCVTPS2PH    $0x00, Y2, X0
+	VCVTPS2PH    $0x00, Y3, X1
+	MOVQ         8(SP), R10
+	VMOVUPS      X0, 32(DX)(R10*2)
+	VMOVUPS      X1, 48(DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none342
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R10)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R10)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y6, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 128(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y6, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 160(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y7, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 192(R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y7, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 224(R10)(R11*8)
+
+none342:
+	JMP stored337
+
+empty336:
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VPXOR     Y2, Y2, Y2
+	VPXOR     Y3, Y3, Y3
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	VMOVUPS   X0, (DX)
+	VMOVUPS   X1, 16(DX)
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	MOVQ      8(SP), BX
+	VMOVUPS   X0, 32(DX)(BX*2)
+	VMOVUPS   X1, 48(DX)(BX*2)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none343
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R10
+	SUBQ      start+16(FP), R10
+	SHRQ      $0x03, R10
+	IMULQ     choiceApart+88(FP), R10
+	ADDQ      R10, BX
+	VMOVUPD   Y9, (BX)
+	VMOVUPD   Y9, 32(BX)
+	VMOVUPD   Y9, 64(BX)
+	VMOVUPD   Y9, 96(BX)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 128(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 160(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 192(BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 224(BX)(R10*8)
+
+none343:
+stored337:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result333
+	JMP  over335
+	MOVQ DI, results+24(FP)
+
+over335:
+	SUBQ $0x00000020, (SP)
+	JLE  done330
+	ADDQ $0x00000040, R8
+	ADDQ $+64, to+56(FP)
+	JMP  tile331
+
+narrower332:
+	MOVQ    (SP), DX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower345
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over348
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result346:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R8
+	SUBQ    BX, R8
+	CMPQ    BX, SI
+	JGE     empty349
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows352
+
+row351:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (R9)(R10*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 31(R9)(R11*1)
+	VCVTPH2PS  16(R9)(R10*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row351
+
+rows352:
+	CMPQ R8, SI
+	JGE  rows354
+
+row353:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows354
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows354
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows354
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row353
+
+rows354:
+	VCVTPS2PH    $0x00, Y0, X0
+	VCVTPS2PH    $0x00, Y1, X1
+	MOVQ         8(SP), R8
+	VMOVUPS      X0, (DX)(R8*2)
+	VMOVUPS      X1, 16(DX)(R8*2)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none355
+	MOVQ         columns+72(FP), R8
+	SUBQ         (SP), R8
+	SHLQ         $0x03, R8
+	ADDQ         choice+80(FP), R8
+	MOVQ         DI, R10
+	SUBQ         start+16(FP), R10
+	SHRQ         $0x03, R10
+	IMULQ        choiceApart+88(FP), R10
+	ADDQ         R10, R8
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 64(R8)(R10*8)
+	MOVQ         8(SP), R10
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 96(R8)(R10*8)
+
+none355:
+	JMP stored350
+
+empty349:
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	MOVQ      8(SP), BX
+	VMOVUPS   X0, (DX)(BX*2)
+	VMOVUPS   X1, 16(DX)(BX*2)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none356
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R8
+	SUBQ      start+16(FP), R8
+	SHRQ      $0x03, R8
+	IMULQ     choiceApart+88(FP), R8
+	ADDQ      R8, BX
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, (BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 32(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 64(BX)(R8*8)
+	MOVQ      8(SP), R8
+	VMOVUPD   Y9, 96(BX)(R8*8)
+
+none356:
+stored350:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result346
+	JMP  over348
+	MOVQ DI, results+24(FP)
+
+over348:
+	JMP done330
+
+narrower345:
+	XORQ DX, DX
+
+tile357:
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over363
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result361:
+	MOVQ    8(DI), SI
+	SHLQ    $0x03, SI
+	ADDQ    positions+32(FP), SI
+	MOVQ    SI, R10
+	SUBQ    BX, R10
+	CMPQ    BX, SI
+	JGE     empty364
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows367
+
+row366:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R9)(R11*1), Y1
+	VCMPPS     $0x07, Y0, Y0, Y3
+	VCMPPS     $0x16, Y0, Y1, Y2
+	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y1, Y0, Y0
+	VBLENDVPS  Y2, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row366
+
+rows367:
+	CMPQ R10, SI
+	JGE  rows369
+
+row368:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows369
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row368
+
+rows369:
+	VCVTPS2PH    $0x00, Y0, X0
+	MOVQ         8(SP), R10
+	VMOVUPS      X0, (DX)(R10*2)
+	LEAQ         (CX)(BX*1), BX
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none370
+	MOVQ         columns+72(FP), R10
+	SUBQ         (SP), R10
+	SHLQ         $0x03, R10
+	ADDQ         choice+80(FP), R10
+	MOVQ         DI, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R10
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, (R10)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (BX)(X1*8), Y0
+	VMOVUPD      Y0, 32(R10)(R11*8)
+
+none370:
+	JMP stored365
+
+empty364:
+	VPXOR     Y0, Y0, Y0
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH $0x00, Y0, X0
+	MOVQ      8(SP), BX
+	VMOVUPS   X0, (DX)(BX*2)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none371
+	MOVQ      columns+72(FP), BX
+	SUBQ      (SP), BX
+	SHLQ      $0x03, BX
+	ADDQ      choice+80(FP), BX
+	MOVQ      DI, R10
+	SUBQ      start+16(FP), R10
+	SHRQ      $0x03, R10
+	IMULQ     choiceApart+88(FP), R10
+	ADDQ      R10, BX
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, (BX)(R10*8)
+	MOVQ      8(SP), R10
+	VMOVUPD   Y9, 32(BX)(R10*8)
+
+none371:
+stored365:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result361
+	JMP  over363
+	MOVQ DI, results+24(FP)
+
+over363:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile357
+
+done330:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·pairProductsAVX2F16(SB), NOSPLIT, $0-72
+	MOVQ         xs+32(FP), AX
+	MOVQ         ys+40(FP), CX
+	MOVQ         to+64(FP), DX
+	MOVQ         n+56(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y10
+	ANDQ         $0x07, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y9
+	VMOVDQU      numbers32<>+0(SB), Y0
+	VPSUBD       Y10, Y0, Y10
+	VPCMPGTD     Y0, Y9, Y9
+	XORQ         BX, BX
+
+pair:
+	CMPQ      BX, count+48(FP)
+	JGE       end
+	MOVQ      (AX)(BX*8), SI
+	IMULQ     xStride+8(FP), SI
+	ADDQ      x+0(FP), SI
+	MOVQ      (CX)(BX*8), DI
+	IMULQ     yStride+24(FP), DI
+	ADDQ      y+16(FP), DI
+	LEAQ      12(BX), R10
+	CMPQ      R10, count+48(FP)
+	CMOVQGE   BX, R10
+	MOVQ      (CX)(R10*8), R10
+	IMULQ     yStride+24(FP), R10
+	ADDQ      y+16(FP), R10
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VPXOR     Y2, Y2, Y2
+	VPXOR     Y3, Y3, Y3
+	VPXOR     Y4, Y4, Y4
+	VPXOR     Y5, Y5, Y5
+	VPXOR     Y6, Y6, Y6
+	VPXOR     Y7, Y7, Y7
+	XORQ      R8, R8
+	MOVQ      n+56(FP), R9
+	TESTQ     $0x00000007, R9
+	JEQ       none372
+	LEAQ      -8(R9), R8
+	SHLQ      $0x01, R8
+	VCVTPH2PS (SI)(R8*1), Y8
+	VCVTPH2PS (DI)(R8*1), Y11
+	VMULPS    Y11, Y8, Y8
+	VPERMPS   Y8, Y10, Y8
+	VANDPS    Y9, Y8, Y8
+	XORQ      R8, R8
+
+none372:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
-	VCVTPH2PS  (SI)(R8*1), Y8
-	VCVTPH2PS  (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	VCVTPH2PS  (SI)(R8*1), Y11
+	VCVTPH2PS  (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
-	VCVTPH2PS  16(SI)(R8*1), Y8
-	VCVTPH2PS  16(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VCVTPH2PS  32(SI)(R8*1), Y8
-	VCVTPH2PS  32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	VCVTPH2PS  48(SI)(R8*1), Y8
-	VCVTPH2PS  48(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VCVTPH2PS  64(SI)(R8*1), Y8
-	VCVTPH2PS  64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	VCVTPH2PS  16(SI)(R8*1), Y11
+	VCVTPH2PS  16(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y1, Y1
+	VCVTPH2PS  32(SI)(R8*1), Y11
+	VCVTPH2PS  32(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y2, Y2
+	VCVTPH2PS  48(SI)(R8*1), Y11
+	VCVTPH2PS  48(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y3, Y3
+	VCVTPH2PS  64(SI)(R8*1), Y11
+	VCVTPH2PS  64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 64(R10)(R8*1)
-	VCVTPH2PS  80(SI)(R8*1), Y8
-	VCVTPH2PS  80(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VCVTPH2PS  96(SI)(R8*1), Y8
-	VCVTPH2PS  96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	VCVTPH2PS  112(SI)(R8*1), Y8
-	VCVTPH2PS  112(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
+	VCVTPH2PS  80(SI)(R8*1), Y11
+	VCVTPH2PS  80(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y5, Y5
+	VCVTPH2PS  96(SI)(R8*1), Y11
+	VCVTPH2PS  96(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y6, Y6
+	VCVTPH2PS  112(SI)(R8*1), Y11
+	VCVTPH2PS  112(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y7, Y7
 	ADDQ       $0x00000080, R8
 	SUBQ       $0x00000040, R9
 	JMP        stripe
 
 rest:
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  (SI)(R8*1), Y8
-	VCVTPH2PS  (DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y0, Y0
+	TESTQ  R9, R9
+	JLE    summed
+	CMPQ   R9, $0x00000008
+	JGE    whole373
+	VADDPS Y8, Y0, Y0
+	JMP    summed
+
+whole373:
+	VCVTPH2PS  (SI)(R8*1), Y11
+	VCVTPH2PS  (DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y0, Y0
 	PREFETCHT0 (R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VCVTPH2PS  16(SI)(R8*1), Y8
-	VCVTPH2PS  16(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole374
 	VADDPS     Y8, Y1, Y1
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  32(SI)(R8*1), Y8
-	VCVTPH2PS  32(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y2, Y2
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  48(SI)(R8*1), Y8
-	VCVTPH2PS  48(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  64(SI)(R8*1), Y8
-	VCVTPH2PS  64(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y4, Y4
+	JMP        summed
+
+whole374:
+	VCVTPH2PS 16(SI)(R8*1), Y11
+	VCVTPH2PS 16(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y1, Y1
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole375
+	VADDPS    Y8, Y2, Y2
+	JMP       summed
+
+whole375:
+	VCVTPH2PS 32(SI)(R8*1), Y11
+	VCVTPH2PS 32(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y2, Y2
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole376
+	VADDPS    Y8, Y3, Y3
+	JMP       summed
+
+whole376:
+	VCVTPH2PS 48(SI)(R8*1), Y11
+	VCVTPH2PS 48(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y3, Y3
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole377
+	VADDPS    Y8, Y4, Y4
+	JMP       summed
+
+whole377:
+	VCVTPH2PS  64(SI)(R8*1), Y11
+	VCVTPH2PS  64(DI)(R8*1), Y12
+	VMULPS     Y12, Y11, Y11
+	VADDPS     Y11, Y4, Y4
 	PREFETCHT0 64(R10)(R8*1)
 	SUBQ       $0x00000008, R9
 	TESTQ      R9, R9
 	JLE        summed
-	VCVTPH2PS  80(SI)(R8*1), Y8
-	VCVTPH2PS  80(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
+	CMPQ       R9, $0x00000008
+	JGE        whole378
 	VADDPS     Y8, Y5, Y5
-	SUBQ       $0x00000008, R9
-	TESTQ      R9, R9
-	JLE        summed
-	VCVTPH2PS  96(SI)(R8*1), Y8
-	VCVTPH2PS  96(DI)(R8*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y6, Y6
-	SUBQ       $0x00000008, R9
+	JMP        summed
+
+whole378:
+	VCVTPH2PS 80(SI)(R8*1), Y11
+	VCVTPH2PS 80(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y5, Y5
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole379
+	VADDPS    Y8, Y6, Y6
+	JMP       summed
+
+whole379:
+	VCVTPH2PS 96(SI)(R8*1), Y11
+	VCVTPH2PS 96(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y6, Y6
+	SUBQ      $0x00000008, R9
+	TESTQ     R9, R9
+	JLE       summed
+	CMPQ      R9, $0x00000008
+	JGE       whole380
+	VADDPS    Y8, Y7, Y7
+	JMP       summed
+
+whole380:
+	VCVTPH2PS 112(SI)(R8*1), Y11
+	VCVTPH2PS 112(DI)(R8*1), Y12
+	VMULPS    Y12, Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	SUBQ      $0x00000008, R9
 
 summed:
 	VADDPS       Y4, Y0, Y0

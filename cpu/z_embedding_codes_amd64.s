@@ -595,7 +595,7 @@ tooMany4:
 
 over5:
 	ADDQ $0x00000080, R8
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
 	JMP  tile1
 
@@ -1015,7 +1015,7 @@ tooMany39:
 
 over40:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
 narrower37:
@@ -1563,7 +1563,7 @@ tooMany74:
 
 over75:
 	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
 narrower72:
@@ -2243,7 +2243,7 @@ tooMany109:
 
 over110:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
 narrower107:
@@ -2915,998 +2915,6 @@ done141:
 	VZEROUPPER
 	RET
 
-// func sumCodesAVX2S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2S8(SB), NOSPLIT, $0-128
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000020
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVSXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows17
-
-row16:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVSXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVSXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row18
-
-rows19:
-	JMP summed8
-
-zeros15:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows21
-
-row20:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    (R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row20
-
-rows21:
-	CMPQ R10, SI
-	JGE  rows23
-
-row22:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    (R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row22
-
-rows23:
-summed8:
-summed24:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
-
-final25:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored29
-
-around28:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored29:
-stored26:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-special27:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored26
-
-narrow30:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty32
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty32:
-skip31:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
-	VADDPS  Y3, Y4, Y3
-
-skip33:
-	JMP final25
-
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored35
-
-around34:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored35:
-	JMP stored26
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000010
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
-
-few42:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
-
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
-
-rows49:
-	JMP summed43
-
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows52
-
-row51:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
-
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
-
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
-
-rows54:
-	JMP summed43
-
-zeros50:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows56
-
-row55:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
-
-rows58:
-summed43:
-summed59:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
-
-final60:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored64
-
-around63:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored61
-
-narrow65:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip68:
-	JMP final60
-
-empty44:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored70
-
-around69:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored70:
-	JMP stored61
-
-tooMany39:
-	MOVQ DI, results+24(FP)
-
-over40:
-	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower37:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
 // func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $0-128
@@ -3923,25 +2931,25 @@ TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile1:
+tile171:
 	CMPQ R9, $0x00000080
-	JLT  narrower2
+	JLT  narrower172
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over175
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result173:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many176
 
-few7:
+few177:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3951,9 +2959,9 @@ few7:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty179
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none180
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -3964,9 +2972,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows182
 
-row11:
+row181:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -4042,13 +3050,13 @@ row11:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row181
 
-rows12:
+rows182:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows184
 
-row13:
+row183:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -4112,23 +3120,23 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row183
 
-rows14:
-	JMP summed8
+rows184:
+	JMP summed178
 
-none10:
+none180:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros185
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows187
 
-row16:
+row186:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4177,13 +3185,13 @@ row16:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row186
 
-rows17:
+rows187:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows189
 
-row18:
+row188:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4224,21 +3232,21 @@ row18:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JLT          row188
 
-rows19:
-	JMP summed8
+rows189:
+	JMP summed178
 
-zeros15:
+zeros185:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows191
 
-row20:
+row190:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4304,13 +3312,13 @@ row20:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row190
 
-rows21:
+rows191:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows193
 
-row22:
+row192:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4364,17 +3372,17 @@ row22:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JLT          row192
 
-rows23:
-summed8:
-summed24:
+rows193:
+summed178:
+summed194:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special197
 
-final25:
+final195:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around198
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -4383,9 +3391,9 @@ final25:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
+	JMP       stored199
 
-around28:
+around198:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -4395,23 +3403,23 @@ around28:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored29:
-stored26:
+stored199:
+stored196:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result173
+	JMP  over175
 
-many6:
+many176:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany174
+	JMP   few177
 
-special27:
+special197:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
+	JEQ     narrow200
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4420,14 +3428,14 @@ special27:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored26
+	JMP     stored196
 
-narrow30:
+narrow200:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip201
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty202
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -4441,10 +3449,10 @@ narrow30:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty32:
-skip31:
+empty202:
+skip201:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
+	JEQ     skip203
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -4462,14 +3470,14 @@ skip31:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip33:
-	JMP final25
+skip203:
+	JMP final195
 
-empty9:
+empty179:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed24
+	JNE       summed194
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around204
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -4478,9 +3486,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
+	JMP       stored205
 
-around34:
+around204:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -4490,45 +3498,45 @@ around34:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored35:
-	JMP stored26
+stored205:
+	JMP stored196
 
-tooMany4:
+tooMany174:
 	MOVQ DI, results+24(FP)
 
-over5:
+over175:
 	ADDQ $0x00000080, R8
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
-	JMP  tile1
+	JMP  tile171
 
-narrower2:
+narrower172:
 	CMPQ R9, $0x00000040
-	JLT  narrower37
+	JLT  narrower207
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over210
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result208:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many211
 
-few42:
+few212:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty214
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none215
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -4539,9 +3547,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows217
 
-row46:
+row216:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -4592,13 +3600,13 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row216
 
-rows47:
+rows217:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows219
 
-row48:
+row218:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -4638,23 +3646,23 @@ row48:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row218
 
-rows49:
-	JMP summed43
+rows219:
+	JMP summed213
 
-none45:
+none215:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros220
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows222
 
-row51:
+row221:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4686,13 +3694,13 @@ row51:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row221
 
-rows52:
+rows222:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows224
 
-row53:
+row223:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4717,21 +3725,21 @@ row53:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row223
 
-rows54:
-	JMP summed43
+rows224:
+	JMP summed213
 
-zeros50:
+zeros220:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows226
 
-row55:
+row225:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4776,13 +3784,13 @@ row55:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row225
 
-rows56:
+rows226:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows228
 
-row57:
+row227:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4816,58 +3824,58 @@ row57:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row227
 
-rows58:
-summed43:
-summed59:
+rows228:
+summed213:
+summed229:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special232
 
-final60:
+final230:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around233
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
+	JMP       stored234
 
-around63:
+around233:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored64:
-stored61:
+stored234:
+stored231:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result208
+	JMP  over210
 
-many41:
+many211:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany209
+	JMP   few212
 
-special62:
+special232:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow235
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored61
+	JMP     stored231
 
-narrow65:
+narrow235:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip236
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty237
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -4877,10 +3885,10 @@ narrow65:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty67:
-skip66:
+empty237:
+skip236:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip238
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -4890,62 +3898,62 @@ skip66:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip68:
-	JMP final60
+skip238:
+	JMP final230
 
-empty44:
+empty214:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
+	JNE       summed229
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around239
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
+	JMP       stored240
 
-around69:
+around239:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored70:
-	JMP stored61
+stored240:
+	JMP stored231
 
-tooMany39:
+tooMany209:
 	MOVQ DI, results+24(FP)
 
-over40:
+over210:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower37:
+narrower207:
 	CMPQ R9, $0x00000020
-	JLT  narrower72
+	JLT  narrower242
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over245
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result73:
+result243:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many76
+	JGT  many246
 
-few77:
+few247:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty79
+	JGE     empty249
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
+	JEQ     none250
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -4956,9 +3964,9 @@ few77:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows82
+	JGE     rows252
 
-row81:
+row251:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -4997,13 +4005,13 @@ row81:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row81
+	JLT          row251
 
-rows82:
+rows252:
 	CMPQ R11, SI
-	JGE  rows84
+	JGE  rows254
 
-row83:
+row253:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -5031,7 +4039,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows254
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -5059,7 +4067,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows254
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -5087,7 +4095,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows254
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -5115,23 +4123,23 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row83
+	JLT          row253
 
-rows84:
-	JMP summed78
+rows254:
+	JMP summed248
 
-none80:
+none250:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
+	JEQ     zeros255
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows87
+	JGE     rows257
 
-row86:
+row256:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -5155,13 +4163,13 @@ row86:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row86
+	JLT          row256
 
-rows87:
+rows257:
 	CMPQ R10, SI
-	JGE  rows89
+	JGE  rows259
 
-row88:
+row258:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5178,7 +4186,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows259
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5195,7 +4203,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows259
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5212,7 +4220,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows259
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5229,21 +4237,21 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row88
+	JLT          row258
 
-rows89:
-	JMP summed78
+rows259:
+	JMP summed248
 
-zeros85:
+zeros255:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows91
+	JGE     rows261
 
-row90:
+row260:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -5278,13 +4286,13 @@ row90:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row90
+	JLT          row260
 
-rows91:
+rows261:
 	CMPQ R10, SI
-	JGE  rows93
+	JGE  rows263
 
-row92:
+row262:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5308,7 +4316,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows263
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5332,7 +4340,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows263
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5356,7 +4364,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows263
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5380,52 +4388,52 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row92
+	JLT          row262
 
-rows93:
-summed78:
-summed94:
+rows263:
+summed248:
+summed264:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
+	JNE  special267
 
-final95:
+final265:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
+	JNE       around268
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
+	JMP       stored269
 
-around98:
+around268:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored99:
-stored96:
+stored269:
+stored266:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result243
+	JMP  over245
 
-many76:
+many246:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
+	JEQ   tooMany244
+	JMP   few247
 
-special97:
+special267:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
+	JEQ     narrow270
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored96
+	JMP     stored266
 
-narrow100:
+narrow270:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip271
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty102
+	JEQ          empty272
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -5433,66 +4441,66 @@ narrow100:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty102:
-skip101:
+empty272:
+skip271:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip273
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip103:
-	JMP final95
+skip273:
+	JMP final265
 
-empty79:
+empty249:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
+	JNE       summed264
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
+	JNE       around274
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
+	JMP       stored275
 
-around104:
+around274:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored105:
-	JMP stored96
+stored275:
+	JMP stored266
 
-tooMany74:
+tooMany244:
 	MOVQ DI, results+24(FP)
 
-over75:
+over245:
 	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower72:
+narrower242:
 	CMPQ R9, $0x00000010
-	JLT  narrower107
+	JLT  narrower277
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over110
+	JGE  over280
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result108:
+result278:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many111
+	JGT  many281
 
-few112:
+few282:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty114
+	JGE     empty284
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
+	JEQ     none285
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -5503,9 +4511,9 @@ few112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows117
+	JGE     rows287
 
-row116:
+row286:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -5538,13 +4546,13 @@ row116:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row116
+	JLT          row286
 
-rows117:
+rows287:
 	CMPQ R11, SI
-	JGE  rows119
+	JGE  rows289
 
-row118:
+row288:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5566,7 +4574,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows289
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5588,7 +4596,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows289
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5610,7 +4618,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows289
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5632,7 +4640,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows289
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5654,7 +4662,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows289
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5676,7 +4684,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows289
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5698,7 +4706,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows289
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -5720,23 +4728,23 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row118
+	JLT          row288
 
-rows119:
-	JMP summed113
+rows289:
+	JMP summed283
 
-none115:
+none285:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
+	JEQ     zeros290
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows122
+	JGE     rows292
 
-row121:
+row291:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -5756,13 +4764,13 @@ row121:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row121
+	JLT          row291
 
-rows122:
+rows292:
 	CMPQ R10, SI
-	JGE  rows124
+	JGE  rows294
 
-row123:
+row293:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5775,7 +4783,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows294
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5788,7 +4796,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows294
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5801,7 +4809,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows294
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5814,7 +4822,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows294
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5827,7 +4835,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows294
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5840,7 +4848,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows294
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5853,7 +4861,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows294
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5866,21 +4874,21 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row123
+	JLT          row293
 
-rows124:
-	JMP summed113
+rows294:
+	JMP summed283
 
-zeros120:
+zeros290:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows126
+	JGE     rows296
 
-row125:
+row295:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -5910,13 +4918,13 @@ row125:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row125
+	JLT          row295
 
-rows126:
+rows296:
 	CMPQ R10, SI
-	JGE  rows128
+	JGE  rows298
 
-row127:
+row297:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5935,7 +4943,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5954,7 +4962,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5973,7 +4981,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5992,7 +5000,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6011,7 +5019,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6030,7 +5038,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6049,7 +5057,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6068,114 +5076,114 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row127
+	JLT          row297
 
-rows128:
-summed113:
-summed129:
+rows298:
+summed283:
+summed299:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
+	JNE  special302
 
-final130:
+final300:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
+	JNE       around303
 	VMOVDQU64 Z0, (DX)
-	JMP       stored134
+	JMP       stored304
 
-around133:
+around303:
 	VMOVNTDQ Z0, (DX)
 
-stored134:
-stored131:
+stored304:
+stored301:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
+	JLT  result278
+	JMP  over280
 
-many111:
+many281:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
+	JEQ   tooMany279
+	JMP   few282
 
-special132:
+special302:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
+	JEQ     narrow305
 	VMOVUPS Z0, (DX)
-	JMP     stored131
+	JMP     stored301
 
-narrow135:
+narrow305:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
+	JEQ          skip306
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty137
+	JEQ          empty307
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty137:
-skip136:
+empty307:
+skip306:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
+	JEQ     skip308
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip138:
-	JMP final130
+skip308:
+	JMP final300
 
-empty114:
+empty284:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
+	JNE       summed299
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around309
 	VMOVDQU64 Z0, (DX)
-	JMP       stored140
+	JMP       stored310
 
-around139:
+around309:
 	VMOVNTDQ Z0, (DX)
 
-stored140:
-	JMP stored131
+stored310:
+	JMP stored301
 
-tooMany109:
+tooMany279:
 	MOVQ DI, results+24(FP)
 
-over110:
+over280:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower107:
+narrower277:
 	TESTQ R9, R9
-	JLE   done141
+	JLE   done311
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over144
+	JGE   over314
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result142:
+result312:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many145
+	JGT  many315
 
-few146:
+few316:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty148
+	JGE     empty318
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none149
+	JEQ     none319
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -6186,9 +5194,9 @@ few146:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows151
+	JGE     rows321
 
-row150:
+row320:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6221,13 +5229,13 @@ row150:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row150
+	JLT          row320
 
-rows151:
+rows321:
 	CMPQ R10, SI
-	JGE  rows153
+	JGE  rows323
 
-row152:
+row322:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6249,7 +5257,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6271,7 +5279,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6293,7 +5301,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6315,7 +5323,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6337,7 +5345,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6359,7 +5367,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6381,7 +5389,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -6403,23 +5411,23 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row152
+	JLT          row322
 
-rows153:
-	JMP summed147
+rows323:
+	JMP summed317
 
-none149:
+none319:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros154
+	JEQ     zeros324
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows156
+	JGE     rows326
 
-row155:
+row325:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -6439,13 +5447,13 @@ row155:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row155
+	JLT          row325
 
-rows156:
+rows326:
 	CMPQ R9, SI
-	JGE  rows158
+	JGE  rows328
 
-row157:
+row327:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6458,7 +5466,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows328
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6471,7 +5479,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows328
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6484,7 +5492,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows328
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6497,7 +5505,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows328
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6510,7 +5518,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows328
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6523,7 +5531,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows328
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6536,7 +5544,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows328
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6549,21 +5557,21 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row157
+	JLT          row327
 
-rows158:
-	JMP summed147
+rows328:
+	JMP summed317
 
-zeros154:
+zeros324:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows160
+	JGE     rows330
 
-row159:
+row329:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -6593,13 +5601,13 @@ row159:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row159
+	JLT          row329
 
-rows160:
+rows330:
 	CMPQ R9, SI
-	JGE  rows162
+	JGE  rows332
 
-row161:
+row331:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6618,7 +5626,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows332
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6637,7 +5645,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows332
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6656,7 +5664,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows332
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6675,7 +5683,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows332
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6694,7 +5702,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows332
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6713,7 +5721,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows332
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6732,7 +5740,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows332
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -6751,1058 +5759,66 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row161
+	JLT          row331
 
-rows162:
-summed147:
-summed163:
+rows332:
+summed317:
+summed333:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special166
+	JNE  special336
 
-final164:
+final334:
 	VMOVUPS Z0, K1, (DX)
 
-stored165:
+stored335:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result142
-	JMP  over144
+	JLT  result312
+	JMP  over314
 
-many145:
+many315:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany143
-	JMP   few146
+	JEQ   tooMany313
+	JMP   few316
 
-special166:
+special336:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow167
+	JEQ     narrow337
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored165
+	JMP     stored335
 
-narrow167:
+narrow337:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip168
+	JEQ          skip338
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty169
+	JEQ          empty339
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty169:
-skip168:
+empty339:
+skip338:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip170
+	JEQ       skip340
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip170:
-	JMP final164
+skip340:
+	JMP final334
 
-empty148:
-	JMP summed163
+empty318:
+	JMP summed333
 
-tooMany143:
+tooMany313:
 	MOVQ DI, results+24(FP)
 
-over144:
-done141:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
-// func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $0-128
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000020
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBD    (R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(R8)(R12*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows17
-
-row16:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVZXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVZXBD    (R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row18
-
-rows19:
-	JMP summed8
-
-zeros15:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows21
-
-row20:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBD    (R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row20
-
-rows21:
-	CMPQ R10, SI
-	JGE  rows23
-
-row22:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBD    (R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row22
-
-rows23:
-summed8:
-summed24:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
-
-final25:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored29
-
-around28:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored29:
-stored26:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-special27:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored26
-
-narrow30:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty32
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty32:
-skip31:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
-	VADDPS  Y3, Y4, Y3
-
-skip33:
-	JMP final25
-
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored35
-
-around34:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored35:
-	JMP stored26
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ $0x00000020, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000010
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
-
-few42:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
-
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R12*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
-
-rows49:
-	JMP summed43
-
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows52
-
-row51:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
-
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
-
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
-
-rows54:
-	JMP summed43
-
-zeros50:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows56
-
-row55:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
-
-rows58:
-summed43:
-summed59:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
-
-final60:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored64
-
-around63:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored61
-
-narrow65:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip68:
-	JMP final60
-
-empty44:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored70
-
-around69:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored70:
-	JMP stored61
-
-tooMany39:
-	MOVQ DI, results+24(FP)
-
-over40:
-	ADDQ $0x00000010, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower37:
+over314:
+done311:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -7826,25 +5842,25 @@ TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile1:
+tile341:
 	CMPQ R9, $0x00000080
-	JLT  narrower2
+	JLT  narrower342
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over345
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result343:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many346
 
-few7:
+few347:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7854,9 +5870,9 @@ few7:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty349
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none350
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7867,9 +5883,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows352
 
-row11:
+row351:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7976,13 +5992,13 @@ row11:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row351
 
-rows12:
+rows352:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows354
 
-row13:
+row353:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -8078,23 +6094,23 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row353
 
-rows14:
-	JMP summed8
+rows354:
+	JMP summed348
 
-none10:
+none350:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros355
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows357
 
-row16:
+row356:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8174,13 +6190,13 @@ row16:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row356
 
-rows17:
+rows357:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows359
 
-row18:
+row358:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8253,21 +6269,21 @@ row18:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JLT          row358
 
-rows19:
-	JMP summed8
+rows359:
+	JMP summed348
 
-zeros15:
+zeros355:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows361
 
-row20:
+row360:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8364,13 +6380,13 @@ row20:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row360
 
-rows21:
+rows361:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows363
 
-row22:
+row362:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8456,17 +6472,17 @@ row22:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JLT          row362
 
-rows23:
-summed8:
-summed24:
+rows363:
+summed348:
+summed364:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special367
 
-final25:
+final365:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around368
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -8475,9 +6491,9 @@ final25:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
+	JMP       stored369
 
-around28:
+around368:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -8487,23 +6503,23 @@ around28:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored29:
-stored26:
+stored369:
+stored366:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result343
+	JMP  over345
 
-many6:
+many346:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany344
+	JMP   few347
 
-special27:
+special367:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
+	JEQ     narrow370
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -8512,14 +6528,14 @@ special27:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored26
+	JMP     stored366
 
-narrow30:
+narrow370:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip371
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty372
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -8533,10 +6549,10 @@ narrow30:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty32:
-skip31:
+empty372:
+skip371:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
+	JEQ     skip373
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -8554,14 +6570,14 @@ skip31:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip33:
-	JMP final25
+skip373:
+	JMP final365
 
-empty9:
+empty349:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed24
+	JNE       summed364
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around374
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -8570,9 +6586,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
+	JMP       stored375
 
-around34:
+around374:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -8582,45 +6598,45 @@ around34:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored35:
-	JMP stored26
+stored375:
+	JMP stored366
 
-tooMany4:
+tooMany344:
 	MOVQ DI, results+24(FP)
 
-over5:
+over345:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
-	JMP  tile1
+	JMP  tile341
 
-narrower2:
+narrower342:
 	CMPQ R9, $0x00000040
-	JLT  narrower37
+	JLT  narrower377
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over380
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result378:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many381
 
-few42:
+few382:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty384
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none385
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -8631,9 +6647,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows387
 
-row46:
+row386:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -8700,13 +6716,13 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row386
 
-rows47:
+rows387:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows389
 
-row48:
+row388:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -8762,23 +6778,23 @@ row48:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row388
 
-rows49:
-	JMP summed43
+rows389:
+	JMP summed383
 
-none45:
+none385:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros390
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows392
 
-row51:
+row391:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8826,13 +6842,13 @@ row51:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row391
 
-rows52:
+rows392:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows394
 
-row53:
+row393:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8873,21 +6889,21 @@ row53:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row393
 
-rows54:
-	JMP summed43
+rows394:
+	JMP summed383
 
-zeros50:
+zeros390:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows396
 
-row55:
+row395:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8948,13 +6964,13 @@ row55:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row395
 
-rows56:
+rows396:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows398
 
-row57:
+row397:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9004,58 +7020,58 @@ row57:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row397
 
-rows58:
-summed43:
-summed59:
+rows398:
+summed383:
+summed399:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special402
 
-final60:
+final400:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around403
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
+	JMP       stored404
 
-around63:
+around403:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored64:
-stored61:
+stored404:
+stored401:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result378
+	JMP  over380
 
-many41:
+many381:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany379
+	JMP   few382
 
-special62:
+special402:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow405
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored61
+	JMP     stored401
 
-narrow65:
+narrow405:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip406
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty407
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -9065,10 +7081,10 @@ narrow65:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty67:
-skip66:
+empty407:
+skip406:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip408
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -9078,62 +7094,62 @@ skip66:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip68:
-	JMP final60
+skip408:
+	JMP final400
 
-empty44:
+empty384:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
+	JNE       summed399
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around409
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
+	JMP       stored410
 
-around69:
+around409:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored70:
-	JMP stored61
+stored410:
+	JMP stored401
 
-tooMany39:
+tooMany379:
 	MOVQ DI, results+24(FP)
 
-over40:
+over380:
 	ADDQ $0x00000020, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower37:
+narrower377:
 	CMPQ R9, $0x00000020
-	JLT  narrower72
+	JLT  narrower412
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over415
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result73:
+result413:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many76
+	JGT  many416
 
-few77:
+few417:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty79
+	JGE     empty419
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
+	JEQ     none420
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -9144,9 +7160,9 @@ few77:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows82
+	JGE     rows422
 
-row81:
+row421:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9193,13 +7209,13 @@ row81:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row81
+	JLT          row421
 
-rows82:
+rows422:
 	CMPQ R11, SI
-	JGE  rows84
+	JGE  rows424
 
-row83:
+row423:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -9235,7 +7251,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows424
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -9271,7 +7287,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows424
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -9307,7 +7323,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows424
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -9343,23 +7359,23 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row83
+	JLT          row423
 
-rows84:
-	JMP summed78
+rows424:
+	JMP summed418
 
-none80:
+none420:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
+	JEQ     zeros425
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows87
+	JGE     rows427
 
-row86:
+row426:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9391,13 +7407,13 @@ row86:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row86
+	JLT          row426
 
-rows87:
+rows427:
 	CMPQ R10, SI
-	JGE  rows89
+	JGE  rows429
 
-row88:
+row428:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9422,7 +7438,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9447,7 +7463,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9472,7 +7488,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9497,21 +7513,21 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row88
+	JLT          row428
 
-rows89:
-	JMP summed78
+rows429:
+	JMP summed418
 
-zeros85:
+zeros425:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows91
+	JGE     rows431
 
-row90:
+row430:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9554,13 +7570,13 @@ row90:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row90
+	JLT          row430
 
-rows91:
+rows431:
 	CMPQ R10, SI
-	JGE  rows93
+	JGE  rows433
 
-row92:
+row432:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9592,7 +7608,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows433
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9624,7 +7640,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows433
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9656,7 +7672,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows433
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9688,52 +7704,52 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row92
+	JLT          row432
 
-rows93:
-summed78:
-summed94:
+rows433:
+summed418:
+summed434:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
+	JNE  special437
 
-final95:
+final435:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
+	JNE       around438
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
+	JMP       stored439
 
-around98:
+around438:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored99:
-stored96:
+stored439:
+stored436:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result413
+	JMP  over415
 
-many76:
+many416:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
+	JEQ   tooMany414
+	JMP   few417
 
-special97:
+special437:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
+	JEQ     narrow440
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored96
+	JMP     stored436
 
-narrow100:
+narrow440:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip441
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty102
+	JEQ          empty442
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -9741,66 +7757,66 @@ narrow100:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty102:
-skip101:
+empty442:
+skip441:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip443
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip103:
-	JMP final95
+skip443:
+	JMP final435
 
-empty79:
+empty419:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
+	JNE       summed434
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
+	JNE       around444
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
+	JMP       stored445
 
-around104:
+around444:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored105:
-	JMP stored96
+stored445:
+	JMP stored436
 
-tooMany74:
+tooMany414:
 	MOVQ DI, results+24(FP)
 
-over75:
+over415:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower72:
+narrower412:
 	CMPQ R9, $0x00000010
-	JLT  narrower107
+	JLT  narrower447
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over110
+	JGE  over450
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result108:
+result448:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many111
+	JGT  many451
 
-few112:
+few452:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty114
+	JGE     empty454
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
+	JEQ     none455
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -9811,9 +7827,9 @@ few112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows117
+	JGE     rows457
 
-row116:
+row456:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9850,13 +7866,13 @@ row116:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row116
+	JLT          row456
 
-rows117:
+rows457:
 	CMPQ R11, SI
-	JGE  rows119
+	JGE  rows459
 
-row118:
+row458:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9882,7 +7898,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows459
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9908,7 +7924,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows459
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9934,7 +7950,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows459
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9960,7 +7976,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows459
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9986,7 +8002,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows459
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10012,7 +8028,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows459
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10038,7 +8054,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows459
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10064,23 +8080,23 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row118
+	JLT          row458
 
-rows119:
-	JMP summed113
+rows459:
+	JMP summed453
 
-none115:
+none455:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
+	JEQ     zeros460
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows122
+	JGE     rows462
 
-row121:
+row461:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10104,13 +8120,13 @@ row121:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row121
+	JLT          row461
 
-rows122:
+rows462:
 	CMPQ R10, SI
-	JGE  rows124
+	JGE  rows464
 
-row123:
+row463:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10127,7 +8143,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows464
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10144,7 +8160,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows464
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10161,7 +8177,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows464
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10178,7 +8194,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows464
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10195,7 +8211,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows464
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10212,7 +8228,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows464
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10229,7 +8245,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows464
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10246,21 +8262,21 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row123
+	JLT          row463
 
-rows124:
-	JMP summed113
+rows464:
+	JMP summed453
 
-zeros120:
+zeros460:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows126
+	JGE     rows466
 
-row125:
+row465:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10294,13 +8310,13 @@ row125:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row125
+	JLT          row465
 
-rows126:
+rows466:
 	CMPQ R10, SI
-	JGE  rows128
+	JGE  rows468
 
-row127:
+row467:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10323,7 +8339,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows468
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10346,7 +8362,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows468
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10369,7 +8385,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows468
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10392,7 +8408,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows468
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10415,7 +8431,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows468
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10438,7 +8454,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows468
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10461,7 +8477,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows468
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10484,1296 +8500,88 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row127
+	JLT          row467
 
-rows128:
-summed113:
-summed129:
+rows468:
+summed453:
+summed469:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
+	JNE  special472
 
-final130:
+final470:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
+	JNE       around473
 	VMOVDQU64 Z0, (DX)
-	JMP       stored134
+	JMP       stored474
 
-around133:
+around473:
 	VMOVNTDQ Z0, (DX)
 
-stored134:
-stored131:
+stored474:
+stored471:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
+	JLT  result448
+	JMP  over450
 
-many111:
+many451:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
+	JEQ   tooMany449
+	JMP   few452
 
-special132:
+special472:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
+	JEQ     narrow475
 	VMOVUPS Z0, (DX)
-	JMP     stored131
+	JMP     stored471
 
-narrow135:
+narrow475:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
+	JEQ          skip476
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty137
+	JEQ          empty477
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty137:
-skip136:
+empty477:
+skip476:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
+	JEQ     skip478
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip138:
-	JMP final130
+skip478:
+	JMP final470
 
-empty114:
+empty454:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
+	JNE       summed469
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around479
 	VMOVDQU64 Z0, (DX)
-	JMP       stored140
+	JMP       stored480
 
-around139:
+around479:
 	VMOVNTDQ Z0, (DX)
 
-stored140:
-	JMP stored131
+stored480:
+	JMP stored471
 
-tooMany109:
+tooMany449:
 	MOVQ DI, results+24(FP)
 
-over110:
+over450:
 	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower107:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
-// func sumCodesAVX2S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $0-128
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile1:
-	CMPQ R9, $0x00000020
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
-
-few7:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty9
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows17
-
-row16:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row18
-
-rows19:
-	JMP summed8
-
-zeros15:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows21
-
-row20:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row20
-
-rows21:
-	CMPQ R10, SI
-	JGE  rows23
-
-row22:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRAD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row22
-
-rows23:
-summed8:
-summed24:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
-
-final25:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored29
-
-around28:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored29:
-stored26:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
-
-special27:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored26
-
-narrow30:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty32
-	SHRQ         $0x03, R10
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty32:
-skip31:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Y4
-	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
-	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
-	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
-	VADDPS  Y3, Y4, Y3
-
-skip33:
-	JMP final25
-
-empty9:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored35
-
-around34:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored35:
-	JMP stored26
-
-tooMany4:
-	MOVQ DI, results+24(FP)
-
-over5:
-	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile1
-
-narrower2:
-	CMPQ R9, $0x00000010
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
-
-few42:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
-
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
-
-rows49:
-	JMP summed43
-
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows52
-
-row51:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
-
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
-
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
-
-rows54:
-	JMP summed43
-
-zeros50:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows56
-
-row55:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
-
-rows58:
-summed43:
-summed59:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
-
-final60:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored64
-
-around63:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored61
-
-narrow65:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
-
-skip68:
-	JMP final60
-
-empty44:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored70
-
-around69:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored70:
-	JMP stored61
-
-tooMany39:
-	MOVQ DI, results+24(FP)
-
-over40:
-	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower37:
+narrower447:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -11797,25 +8605,25 @@ TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile1:
+tile481:
 	CMPQ R9, $0x00000080
-	JLT  narrower2
+	JLT  narrower482
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over5
+	JGE  over485
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result3:
+result483:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many6
+	JGT  many486
 
-few7:
+few487:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -11825,9 +8633,9 @@ few7:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty9
+	JGE     empty489
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none490
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -11838,9 +8646,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows492
 
-row11:
+row491:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -11947,13 +8755,13 @@ row11:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row491
 
-rows12:
+rows492:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows494
 
-row13:
+row493:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -12049,23 +8857,23 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row493
 
-rows14:
-	JMP summed8
+rows494:
+	JMP summed488
 
-none10:
+none490:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros495
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows497
 
-row16:
+row496:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12145,13 +8953,13 @@ row16:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row496
 
-rows17:
+rows497:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows499
 
-row18:
+row498:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12224,21 +9032,21 @@ row18:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JLT          row498
 
-rows19:
-	JMP summed8
+rows499:
+	JMP summed488
 
-zeros15:
+zeros495:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows501
 
-row20:
+row500:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12335,13 +9143,13 @@ row20:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row500
 
-rows21:
+rows501:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows503
 
-row22:
+row502:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12427,17 +9235,17 @@ row22:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JLT          row502
 
-rows23:
-summed8:
-summed24:
+rows503:
+summed488:
+summed504:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special507
 
-final25:
+final505:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around508
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -12446,9 +9254,9 @@ final25:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
+	JMP       stored509
 
-around28:
+around508:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -12458,23 +9266,23 @@ around28:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored29:
-stored26:
+stored509:
+stored506:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+	JLT  result483
+	JMP  over485
 
-many6:
+many486:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany484
+	JMP   few487
 
-special27:
+special507:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
+	JEQ     narrow510
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -12483,14 +9291,14 @@ special27:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored26
+	JMP     stored506
 
-narrow30:
+narrow510:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip511
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty512
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -12504,10 +9312,10 @@ narrow30:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty32:
-skip31:
+empty512:
+skip511:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
+	JEQ     skip513
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -12525,14 +9333,14 @@ skip31:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip33:
-	JMP final25
+skip513:
+	JMP final505
 
-empty9:
+empty489:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed24
+	JNE       summed504
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around514
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -12541,9 +9349,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
+	JMP       stored515
 
-around34:
+around514:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -12553,45 +9361,45 @@ around34:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored35:
-	JMP stored26
+stored515:
+	JMP stored506
 
-tooMany4:
+tooMany484:
 	MOVQ DI, results+24(FP)
 
-over5:
+over485:
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000200, to+56(FP)
+	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
-	JMP  tile1
+	JMP  tile481
 
-narrower2:
+narrower482:
 	CMPQ R9, $0x00000040
-	JLT  narrower37
+	JLT  narrower517
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over520
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result518:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many521
 
-few42:
+few522:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty524
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none525
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12602,9 +9410,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows527
 
-row46:
+row526:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -12671,13 +9479,13 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row526
 
-rows47:
+rows527:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows529
 
-row48:
+row528:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -12733,23 +9541,23 @@ row48:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row528
 
-rows49:
-	JMP summed43
+rows529:
+	JMP summed523
 
-none45:
+none525:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros530
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows532
 
-row51:
+row531:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12797,13 +9605,13 @@ row51:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row531
 
-rows52:
+rows532:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows534
 
-row53:
+row533:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12844,21 +9652,21 @@ row53:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row533
 
-rows54:
-	JMP summed43
+rows534:
+	JMP summed523
 
-zeros50:
+zeros530:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows536
 
-row55:
+row535:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12919,13 +9727,13 @@ row55:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row535
 
-rows56:
+rows536:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows538
 
-row57:
+row537:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12975,58 +9783,58 @@ row57:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row537
 
-rows58:
-summed43:
-summed59:
+rows538:
+summed523:
+summed539:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special542
 
-final60:
+final540:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around543
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
+	JMP       stored544
 
-around63:
+around543:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored64:
-stored61:
+stored544:
+stored541:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result518
+	JMP  over520
 
-many41:
+many521:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany519
+	JMP   few522
 
-special62:
+special542:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow545
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored61
+	JMP     stored541
 
-narrow65:
+narrow545:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip546
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty547
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -13036,10 +9844,10 @@ narrow65:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty67:
-skip66:
+empty547:
+skip546:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip548
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -13049,62 +9857,62 @@ skip66:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip68:
-	JMP final60
+skip548:
+	JMP final540
 
-empty44:
+empty524:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
+	JNE       summed539
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around549
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
+	JMP       stored550
 
-around69:
+around549:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored70:
-	JMP stored61
+stored550:
+	JMP stored541
 
-tooMany39:
+tooMany519:
 	MOVQ DI, results+24(FP)
 
-over40:
+over520:
 	ADDQ $0x00000020, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower37:
+narrower517:
 	CMPQ R9, $0x00000020
-	JLT  narrower72
+	JLT  narrower552
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over555
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result73:
+result553:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many76
+	JGT  many556
 
-few77:
+few557:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty79
+	JGE     empty559
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
+	JEQ     none560
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13115,9 +9923,9 @@ few77:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows82
+	JGE     rows562
 
-row81:
+row561:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -13164,13 +9972,13 @@ row81:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row81
+	JLT          row561
 
-rows82:
+rows562:
 	CMPQ R11, SI
-	JGE  rows84
+	JGE  rows564
 
-row83:
+row563:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -13206,7 +10014,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows564
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -13242,7 +10050,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows564
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -13278,7 +10086,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows564
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -13314,23 +10122,23 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row83
+	JLT          row563
 
-rows84:
-	JMP summed78
+rows564:
+	JMP summed558
 
-none80:
+none560:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
+	JEQ     zeros565
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows87
+	JGE     rows567
 
-row86:
+row566:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13362,13 +10170,13 @@ row86:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row86
+	JLT          row566
 
-rows87:
+rows567:
 	CMPQ R10, SI
-	JGE  rows89
+	JGE  rows569
 
-row88:
+row568:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13393,7 +10201,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows569
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13418,7 +10226,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows569
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13443,7 +10251,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows569
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13468,21 +10276,21 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row88
+	JLT          row568
 
-rows89:
-	JMP summed78
+rows569:
+	JMP summed558
 
-zeros85:
+zeros565:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows91
+	JGE     rows571
 
-row90:
+row570:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13525,13 +10333,13 @@ row90:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row90
+	JLT          row570
 
-rows91:
+rows571:
 	CMPQ R10, SI
-	JGE  rows93
+	JGE  rows573
 
-row92:
+row572:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13563,7 +10371,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows573
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13595,7 +10403,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows573
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13627,7 +10435,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows573
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13659,52 +10467,52 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row92
+	JLT          row572
 
-rows93:
-summed78:
-summed94:
+rows573:
+summed558:
+summed574:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
+	JNE  special577
 
-final95:
+final575:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
+	JNE       around578
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
+	JMP       stored579
 
-around98:
+around578:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored99:
-stored96:
+stored579:
+stored576:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result553
+	JMP  over555
 
-many76:
+many556:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
+	JEQ   tooMany554
+	JMP   few557
 
-special97:
+special577:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
+	JEQ     narrow580
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored96
+	JMP     stored576
 
-narrow100:
+narrow580:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip581
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty102
+	JEQ          empty582
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -13712,66 +10520,66 @@ narrow100:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty102:
-skip101:
+empty582:
+skip581:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip583
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip103:
-	JMP final95
+skip583:
+	JMP final575
 
-empty79:
+empty559:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
+	JNE       summed574
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
+	JNE       around584
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
+	JMP       stored585
 
-around104:
+around584:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored105:
-	JMP stored96
+stored585:
+	JMP stored576
 
-tooMany74:
+tooMany554:
 	MOVQ DI, results+24(FP)
 
-over75:
+over555:
 	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
+	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower72:
+narrower552:
 	CMPQ R9, $0x00000010
-	JLT  narrower107
+	JLT  narrower587
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over110
+	JGE  over590
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result108:
+result588:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many111
+	JGT  many591
 
-few112:
+few592:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty114
+	JGE     empty594
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
+	JEQ     none595
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13782,9 +10590,9 @@ few112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows117
+	JGE     rows597
 
-row116:
+row596:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -13821,13 +10629,13 @@ row116:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row116
+	JLT          row596
 
-rows117:
+rows597:
 	CMPQ R11, SI
-	JGE  rows119
+	JGE  rows599
 
-row118:
+row598:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -13853,7 +10661,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows599
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -13879,7 +10687,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows599
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -13905,7 +10713,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows599
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -13931,7 +10739,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows599
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -13957,7 +10765,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows599
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -13983,7 +10791,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows599
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -14009,7 +10817,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows599
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -14035,23 +10843,23 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row118
+	JLT          row598
 
-rows119:
-	JMP summed113
+rows599:
+	JMP summed593
 
-none115:
+none595:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
+	JEQ     zeros600
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows122
+	JGE     rows602
 
-row121:
+row601:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14075,13 +10883,13 @@ row121:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row121
+	JLT          row601
 
-rows122:
+rows602:
 	CMPQ R10, SI
-	JGE  rows124
+	JGE  rows604
 
-row123:
+row603:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14098,7 +10906,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows604
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14115,7 +10923,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows604
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14132,7 +10940,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows604
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14149,7 +10957,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows604
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14166,7 +10974,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows604
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14183,7 +10991,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows604
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14200,7 +11008,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows604
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14217,21 +11025,21 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row123
+	JLT          row603
 
-rows124:
-	JMP summed113
+rows604:
+	JMP summed593
 
-zeros120:
+zeros600:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows126
+	JGE     rows606
 
-row125:
+row605:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14265,13 +11073,13 @@ row125:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row125
+	JLT          row605
 
-rows126:
+rows606:
 	CMPQ R10, SI
-	JGE  rows128
+	JGE  rows608
 
-row127:
+row607:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14294,7 +11102,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows608
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14317,7 +11125,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows608
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14340,7 +11148,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows608
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14363,7 +11171,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows608
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14386,7 +11194,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows608
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14409,7 +11217,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows608
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14432,7 +11240,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows608
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14455,88 +11263,9241 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row127
+	JLT          row607
 
-rows128:
-summed113:
-summed129:
+rows608:
+summed593:
+summed609:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
+	JNE  special612
 
-final130:
+final610:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
+	JNE       around613
 	VMOVDQU64 Z0, (DX)
-	JMP       stored134
+	JMP       stored614
 
-around133:
+around613:
 	VMOVNTDQ Z0, (DX)
 
-stored134:
-stored131:
+stored614:
+stored611:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
+	JLT  result588
+	JMP  over590
 
-many111:
+many591:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
+	JEQ   tooMany589
+	JMP   few592
 
-special132:
+special612:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
+	JEQ     narrow615
 	VMOVUPS Z0, (DX)
-	JMP     stored131
+	JMP     stored611
 
-narrow135:
+narrow615:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
+	JEQ          skip616
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty137
+	JEQ          empty617
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty137:
-skip136:
+empty617:
+skip616:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
+	JEQ     skip618
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip138:
-	JMP final130
+skip618:
+	JMP final610
 
-empty114:
+empty594:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
+	JNE       summed609
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around619
 	VMOVDQU64 Z0, (DX)
-	JMP       stored140
+	JMP       stored620
 
-around139:
+around619:
 	VMOVNTDQ Z0, (DX)
 
-stored140:
-	JMP stored131
+stored620:
+	JMP stored611
 
-tooMany109:
+tooMany589:
 	MOVQ DI, results+24(FP)
 
-over110:
+over590:
 	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
+	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower107:
+narrower587:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+// func sumCodesAVX2S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumCodesAVX2S8(SB), NOSPLIT, $16-128
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile2:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower3
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over6
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result4:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many7
+
+few8:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty10
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none11
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows13
+
+row12:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row12
+
+rows13:
+	CMPQ R10, BX
+	JGE  rows15
+
+row14:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row14
+
+rows15:
+	JMP summed9
+
+none11:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros16
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows18
+
+row17:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVSXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row17
+
+rows18:
+	CMPQ R9, BX
+	JGE  rows20
+
+row19:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVSXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row19
+
+rows20:
+	JMP summed9
+
+zeros16:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows22
+
+row21:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row21
+
+rows22:
+	CMPQ R9, BX
+	JGE  rows24
+
+row23:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row23
+
+rows24:
+summed9:
+summed25:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special28
+
+final26:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around29
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored30
+
+around29:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
+
+stored30:
+stored27:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result4
+	JMP  over6
+
+many7:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany5
+	JMP   few8
+
+special28:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow31
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored27
+
+narrow31:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip32
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty33
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty33:
+skip32:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip34
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip34:
+	JMP final26
+
+empty10:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed25
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around35
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored36
+
+around35:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
+
+stored36:
+	JMP stored27
+
+tooMany5:
+	MOVQ SI, results+24(FP)
+
+over6:
+	SUBQ $0x00000040, (SP)
+	JLE  done1
+	ADDQ $0x00000040, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile2
+
+narrower3:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower38
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over41
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result39:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many42
+
+few43:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty45
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none46
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows48
+
+row47:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row47
+
+rows48:
+	CMPQ R10, BX
+	JGE  rows50
+
+row49:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row49
+
+rows50:
+	JMP summed44
+
+none46:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros51
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows53
+
+row52:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVSXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row52
+
+rows53:
+	CMPQ R9, BX
+	JGE  rows55
+
+row54:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	VPMOVSXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row54
+
+rows55:
+	JMP summed44
+
+zeros51:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows57
+
+row56:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVSXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row56
+
+rows57:
+	CMPQ R9, BX
+	JGE  rows59
+
+row58:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVSXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVSXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVSXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVSXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVSXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row58
+
+rows59:
+summed44:
+summed60:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special63
+
+final61:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around64
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored65:
+stored62:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result39
+	JMP  over41
+
+many42:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany40
+	JMP   few43
+
+special63:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow66
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored62
+
+narrow66:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip67
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty68
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty68:
+skip67:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip69
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip69:
+	JMP final61
+
+empty45:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed60
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around70
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored71
+
+around70:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored71:
+	JMP stored62
+
+tooMany40:
+	MOVQ SI, results+24(FP)
+
+over41:
+	JMP done1
+
+narrower38:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower73
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over76
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result74:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many77
+
+few78:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty80
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none81
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows83
+
+row82:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row82
+
+rows83:
+	CMPQ R10, BX
+	JGE  rows85
+
+row84:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row84
+
+rows85:
+	JMP summed79
+
+none81:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros86
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows88
+
+row87:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVSXBD    (DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row87
+
+rows88:
+	CMPQ R9, BX
+	JGE  rows90
+
+row89:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVSXBD    (DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row89
+
+rows90:
+	JMP summed79
+
+zeros86:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows92
+
+row91:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    (DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVSXBD    8(DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row91
+
+rows92:
+	CMPQ R9, BX
+	JGE  rows94
+
+row93:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    (DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVSXBD    8(DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVSXBD    16(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    24(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row93
+
+rows94:
+summed79:
+summed95:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special98
+
+final96:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around99
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored100
+
+around99:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored100:
+stored97:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result74
+	JMP  over76
+
+many77:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany75
+	JMP   few78
+
+special98:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow101
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored97
+
+narrow101:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip102
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty103
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty103:
+skip102:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip104
+	VMOVUPS (CX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(CX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip104:
+	JMP final96
+
+empty80:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed95
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around105
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored106
+
+around105:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored106:
+	JMP stored97
+
+tooMany75:
+	MOVQ SI, results+24(FP)
+
+over76:
+	JMP done1
+
+narrower73:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower108
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over111
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result109:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many112
+
+few113:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty115
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none116
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows118
+
+row117:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row117
+
+rows118:
+	CMPQ R9, BX
+	JGE  rows120
+
+row119:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows120
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows120
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows120
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row119
+
+rows120:
+	JMP summed114
+
+none116:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros121
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows123
+
+row122:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row122
+
+rows123:
+	CMPQ DI, BX
+	JGE  rows125
+
+row124:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows125
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows125
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows125
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVSXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row124
+
+rows125:
+	JMP summed114
+
+zeros121:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows127
+
+row126:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row126
+
+rows127:
+	CMPQ DI, BX
+	JGE  rows129
+
+row128:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows129
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows129
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows129
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row128
+
+rows129:
+summed114:
+summed130:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special133
+
+final131:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around134
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored135
+
+around134:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored135:
+stored132:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result109
+	JMP  over111
+
+many112:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany110
+	JMP   few113
+
+special133:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow136
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored132
+
+narrow136:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip137
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty138
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty138:
+skip137:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip139
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip139:
+	JMP final131
+
+empty115:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed130
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around140
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored141
+
+around140:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored141:
+	JMP stored132
+
+tooMany110:
+	MOVQ SI, results+24(FP)
+
+over111:
+	JMP done1
+
+narrower108:
+	XORQ CX, CX
+
+tile142:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over148
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result146:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many149
+
+few150:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty152
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none153
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows155
+
+row154:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   7(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row154
+
+rows155:
+	CMPQ R10, BX
+	JGE  rows157
+
+row156:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows157
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows157
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows157
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows157
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows157
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows157
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows157
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row156
+
+rows157:
+	JMP summed151
+
+none153:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros158
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows160
+
+row159:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row159
+
+rows160:
+	CMPQ R9, BX
+	JGE  rows162
+
+row161:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows162
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows162
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows162
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows162
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows162
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows162
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows162
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVSXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row161
+
+rows162:
+	JMP summed151
+
+zeros158:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows164
+
+row163:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row163
+
+rows164:
+	CMPQ R9, BX
+	JGE  rows166
+
+row165:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows166
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows166
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows166
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows166
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows166
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows166
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows166
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row165
+
+rows166:
+summed151:
+summed167:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special170
+
+final168:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around171
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored172
+
+around171:
+	VMOVNTDQ Y0, (CX)
+
+stored172:
+stored169:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result146
+	JMP  over148
+
+many149:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany147
+	JMP   few150
+
+special170:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow173
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored169
+
+narrow173:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip174
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty175
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty175:
+skip174:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip176
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip176:
+	JMP final168
+
+empty152:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed167
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around177
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored178
+
+around177:
+	VMOVNTDQ Y0, (CX)
+
+stored178:
+	JMP stored169
+
+tooMany147:
+	MOVQ SI, results+24(FP)
+
+over148:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile142
+
+done1:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+DATA numbers32<>+0(SB)/4, $0x00000000
+DATA numbers32<>+4(SB)/4, $0x00000001
+DATA numbers32<>+8(SB)/4, $0x00000002
+DATA numbers32<>+12(SB)/4, $0x00000003
+DATA numbers32<>+16(SB)/4, $0x00000004
+DATA numbers32<>+20(SB)/4, $0x00000005
+DATA numbers32<>+24(SB)/4, $0x00000006
+DATA numbers32<>+28(SB)/4, $0x00000007
+GLOBL numbers32<>(SB), RODATA|NOPTR, $32
+
+// func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile180:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower181
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over184
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result182:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many185
+
+few186:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty188
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none189
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows191
+
+row190:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row190
+
+rows191:
+	CMPQ R10, BX
+	JGE  rows193
+
+row192:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row192
+
+rows193:
+	JMP summed187
+
+none189:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros194
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows196
+
+row195:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVZXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row195
+
+rows196:
+	CMPQ R9, BX
+	JGE  rows198
+
+row197:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVZXBD    (DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row197
+
+rows198:
+	JMP summed187
+
+zeros194:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows200
+
+row199:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row199
+
+rows200:
+	CMPQ R9, BX
+	JGE  rows202
+
+row201:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBD    (DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    32(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBD    40(DI)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    48(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    56(R8)(R10*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row201
+
+rows202:
+summed187:
+summed203:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special206
+
+final204:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around207
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored208
+
+around207:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
+
+stored208:
+stored205:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result182
+	JMP  over184
+
+many185:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany183
+	JMP   few186
+
+special206:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow209
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored205
+
+narrow209:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip210
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty211
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty211:
+skip210:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip212
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip212:
+	JMP final204
+
+empty188:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed203
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around213
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored214
+
+around213:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
+
+stored214:
+	JMP stored205
+
+tooMany183:
+	MOVQ SI, results+24(FP)
+
+over184:
+	SUBQ $0x00000040, (SP)
+	JLE  done179
+	ADDQ $0x00000040, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile180
+
+narrower181:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower216
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over219
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result217:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many220
+
+few221:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty223
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none224
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows226
+
+row225:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row225
+
+rows226:
+	CMPQ R10, BX
+	JGE  rows228
+
+row227:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row227
+
+rows228:
+	JMP summed222
+
+none224:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros229
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows231
+
+row230:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVZXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row230
+
+rows231:
+	CMPQ R9, BX
+	JGE  rows233
+
+row232:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	VPMOVZXBD    (DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row232
+
+rows233:
+	JMP summed222
+
+zeros229:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows235
+
+row234:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row234
+
+rows235:
+	CMPQ R9, BX
+	JGE  rows237
+
+row236:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    (DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBD    16(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBD    24(DI)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBD    32(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBD    40(R8)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row236
+
+rows237:
+summed222:
+summed238:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special241
+
+final239:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around242
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored243
+
+around242:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored243:
+stored240:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result217
+	JMP  over219
+
+many220:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany218
+	JMP   few221
+
+special241:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow244
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored240
+
+narrow244:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip245
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty246
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty246:
+skip245:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip247
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip247:
+	JMP final239
+
+empty223:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed238
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around248
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored249
+
+around248:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored249:
+	JMP stored240
+
+tooMany218:
+	MOVQ SI, results+24(FP)
+
+over219:
+	JMP done179
+
+narrower216:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower251
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over254
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result252:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many255
+
+few256:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty258
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none259
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows261
+
+row260:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row260
+
+rows261:
+	CMPQ R10, BX
+	JGE  rows263
+
+row262:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row262
+
+rows263:
+	JMP summed257
+
+none259:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros264
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows266
+
+row265:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVZXBD    (DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row265
+
+rows266:
+	CMPQ R9, BX
+	JGE  rows268
+
+row267:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVZXBD    (DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row267
+
+rows268:
+	JMP summed257
+
+zeros264:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows270
+
+row269:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    (DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBD    8(DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBD    16(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBD    24(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row269
+
+rows270:
+	CMPQ R9, BX
+	JGE  rows272
+
+row271:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    (DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXBD    8(DI)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBD    16(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBD    24(R8)(R10*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row271
+
+rows272:
+summed257:
+summed273:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special276
+
+final274:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around277
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored278
+
+around277:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored278:
+stored275:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result252
+	JMP  over254
+
+many255:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany253
+	JMP   few256
+
+special276:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow279
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored275
+
+narrow279:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip280
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty281
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty281:
+skip280:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip282
+	VMOVUPS (CX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(CX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip282:
+	JMP final274
+
+empty258:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed273
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around283
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored284
+
+around283:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored284:
+	JMP stored275
+
+tooMany253:
+	MOVQ SI, results+24(FP)
+
+over254:
+	JMP done179
+
+narrower251:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower286
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over289
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result287:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many290
+
+few291:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty293
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none294
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows296
+
+row295:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row295
+
+rows296:
+	CMPQ R9, BX
+	JGE  rows298
+
+row297:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows298
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows298
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows298
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row297
+
+rows298:
+	JMP summed292
+
+none294:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros299
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows301
+
+row300:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row300
+
+rows301:
+	CMPQ DI, BX
+	JGE  rows303
+
+row302:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows303
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows303
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows303
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBD    (R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row302
+
+rows303:
+	JMP summed292
+
+zeros299:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows305
+
+row304:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R8)(R10*1)
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row304
+
+rows305:
+	CMPQ DI, BX
+	JGE  rows307
+
+row306:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows307
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows307
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows307
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R8)(R9*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row306
+
+rows307:
+summed292:
+summed308:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special311
+
+final309:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around312
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored313
+
+around312:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored313:
+stored310:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result287
+	JMP  over289
+
+many290:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany288
+	JMP   few291
+
+special311:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow314
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored310
+
+narrow314:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip315
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty316
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty316:
+skip315:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip317
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip317:
+	JMP final309
+
+empty293:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed308
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around318
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored319
+
+around318:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored319:
+	JMP stored310
+
+tooMany288:
+	MOVQ SI, results+24(FP)
+
+over289:
+	JMP done179
+
+narrower286:
+	XORQ CX, CX
+
+tile320:
+	MOVQ CX, 8(SP)
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over326
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result324:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many327
+
+few328:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty330
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none331
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows333
+
+row332:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   7(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row332
+
+rows333:
+	CMPQ R10, BX
+	JGE  rows335
+
+row334:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows335
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows335
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows335
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows335
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows335
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows335
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows335
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row334
+
+rows335:
+	JMP summed329
+
+none331:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros336
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows338
+
+row337:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row337
+
+rows338:
+	CMPQ R9, BX
+	JGE  rows340
+
+row339:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows340
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows340
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows340
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows340
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows340
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows340
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows340
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBD    (R8)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row339
+
+rows340:
+	JMP summed329
+
+zeros336:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows342
+
+row341:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row341
+
+rows342:
+	CMPQ R9, BX
+	JGE  rows344
+
+row343:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows344
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows344
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows344
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows344
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows344
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows344
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows344
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R8)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row343
+
+rows344:
+summed329:
+summed345:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special348
+
+final346:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around349
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored350
+
+around349:
+	VMOVNTDQ Y0, (CX)
+
+stored350:
+stored347:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result324
+	JMP  over326
+
+many327:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany325
+	JMP   few328
+
+special348:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow351
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored347
+
+narrow351:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip352
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty353
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty353:
+skip352:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip354
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip354:
+	JMP final346
+
+empty330:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed345
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around355
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored356
+
+around355:
+	VMOVNTDQ Y0, (CX)
+
+stored356:
+	JMP stored347
+
+tooMany325:
+	MOVQ SI, results+24(FP)
+
+over326:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile320
+
+done179:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+// func sumCodesAVX2S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
+	MOVQ stride+8(FP), AX
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
+
+tile358:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower359
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over362
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result360:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many363
+
+few364:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty366
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none367
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows369
+
+row368:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row368
+
+rows369:
+	CMPQ R10, BX
+	JGE  rows371
+
+row370:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row370
+
+rows371:
+	JMP summed365
+
+none367:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros372
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows374
+
+row373:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row373
+
+rows374:
+	CMPQ R9, BX
+	JGE  rows376
+
+row375:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row375
+
+rows376:
+	JMP summed365
+
+zeros372:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows378
+
+row377:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row377
+
+rows378:
+	CMPQ R9, BX
+	JGE  rows380
+
+row379:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row379
+
+rows380:
+summed365:
+summed381:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special384
+
+final382:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around385
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored386
+
+around385:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
+
+stored386:
+stored383:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result360
+	JMP  over362
+
+many363:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany361
+	JMP   few364
+
+special384:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow387
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored383
+
+narrow387:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip388
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty389
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty389:
+skip388:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip390
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip390:
+	JMP final382
+
+empty366:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed381
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around391
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored392
+
+around391:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
+
+stored392:
+	JMP stored383
+
+tooMany361:
+	MOVQ SI, results+24(FP)
+
+over362:
+	SUBQ $0x00000040, (SP)
+	JLE  done357
+	ADDQ $0x00000020, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile358
+
+narrower359:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower394
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over397
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result395:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many398
+
+few399:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty401
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none402
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows404
+
+row403:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row403
+
+rows404:
+	CMPQ R10, BX
+	JGE  rows406
+
+row405:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row405
+
+rows406:
+	JMP summed400
+
+none402:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros407
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows409
+
+row408:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row408
+
+rows409:
+	CMPQ R9, BX
+	JGE  rows411
+
+row410:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row410
+
+rows411:
+	JMP summed400
+
+zeros407:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows413
+
+row412:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row412
+
+rows413:
+	CMPQ R9, BX
+	JGE  rows415
+
+row414:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row414
+
+rows415:
+summed400:
+summed416:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special419
+
+final417:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around420
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored421
+
+around420:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored421:
+stored418:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result395
+	JMP  over397
+
+many398:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany396
+	JMP   few399
+
+special419:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow422
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored418
+
+narrow422:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip423
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty424
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty424:
+skip423:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip425
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip425:
+	JMP final417
+
+empty401:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed416
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around426
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored427
+
+around426:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored427:
+	JMP stored418
+
+tooMany396:
+	MOVQ SI, results+24(FP)
+
+over397:
+	JMP done357
+
+narrower394:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower429
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over432
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result430:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many433
+
+few434:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty436
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none437
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows439
+
+row438:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row438
+
+rows439:
+	CMPQ R10, BX
+	JGE  rows441
+
+row440:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row440
+
+rows441:
+	JMP summed435
+
+none437:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros442
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows444
+
+row443:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row443
+
+rows444:
+	CMPQ R9, BX
+	JGE  rows446
+
+row445:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row445
+
+rows446:
+	JMP summed435
+
+zeros442:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows448
+
+row447:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row447
+
+rows448:
+	CMPQ R9, BX
+	JGE  rows450
+
+row449:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row449
+
+rows450:
+summed435:
+summed451:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special454
+
+final452:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around455
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored456
+
+around455:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+
+stored456:
+stored453:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result430
+	JMP  over432
+
+many433:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany431
+	JMP   few434
+
+special454:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow457
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored453
+
+narrow457:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip458
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty459
+	SHRQ         $0x03, R9
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty459:
+skip458:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip460
+	VMOVUPS (CX), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(CX), Y4
+	VADDPS  Y1, Y4, Y1
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
+	VADDPS  Y2, Y4, Y2
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip460:
+	JMP final452
+
+empty436:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed451
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around461
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored462
+
+around461:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored462:
+	JMP stored453
+
+tooMany431:
+	MOVQ SI, results+24(FP)
+
+over432:
+	JMP done357
+
+narrower429:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower464
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over467
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result465:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many468
+
+few469:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    DX, BX
+	JGE     empty471
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none472
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows474
+
+row473:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row473
+
+rows474:
+	CMPQ R9, BX
+	JGE  rows476
+
+row475:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows476
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows476
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows476
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row475
+
+rows476:
+	JMP summed470
+
+none472:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros477
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows479
+
+row478:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row478
+
+rows479:
+	CMPQ DI, BX
+	JGE  rows481
+
+row480:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows481
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows481
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows481
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row480
+
+rows481:
+	JMP summed470
+
+zeros477:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows483
+
+row482:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row482
+
+rows483:
+	CMPQ DI, BX
+	JGE  rows485
+
+row484:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows485
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows485
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows485
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row484
+
+rows485:
+summed470:
+summed486:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special489
+
+final487:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around490
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored491
+
+around490:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored491:
+stored488:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result465
+	JMP  over467
+
+many468:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany466
+	JMP   few469
+
+special489:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow492
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored488
+
+narrow492:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip493
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty494
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty494:
+skip493:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip495
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip495:
+	JMP final487
+
+empty471:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed486
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around496
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored497
+
+around496:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored497:
+	JMP stored488
+
+tooMany466:
+	MOVQ SI, results+24(FP)
+
+over467:
+	JMP done357
+
+narrower464:
+	XORQ CX, CX
+
+tile498:
+	MOVQ CX, 8(SP)
+	SARQ $0x01, CX
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over504
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result502:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many505
+
+few506:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty508
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none509
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows511
+
+row510:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row510
+
+rows511:
+	CMPQ R10, BX
+	JGE  rows513
+
+row512:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows513
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row512
+
+rows513:
+	JMP summed507
+
+none509:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros514
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows516
+
+row515:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row515
+
+rows516:
+	CMPQ R9, BX
+	JGE  rows518
+
+row517:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows518
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row517
+
+rows518:
+	JMP summed507
+
+zeros514:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows520
+
+row519:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row519
+
+rows520:
+	CMPQ R9, BX
+	JGE  rows522
+
+row521:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows522
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row521
+
+rows522:
+summed507:
+summed523:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special526
+
+final524:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around527
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored528
+
+around527:
+	VMOVNTDQ Y0, (CX)
+
+stored528:
+stored525:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result502
+	JMP  over504
+
+many505:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany503
+	JMP   few506
+
+special526:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow529
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored525
+
+narrow529:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip530
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty531
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty531:
+skip530:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip532
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip532:
+	JMP final524
+
+empty508:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed523
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around533
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored534
+
+around533:
+	VMOVNTDQ Y0, (CX)
+
+stored534:
+	JMP stored525
+
+tooMany503:
+	MOVQ SI, results+24(FP)
+
+over504:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile498
+
+done357:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -14546,314 +20507,73 @@ narrower107:
 
 // func sumCodesAVX2U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $0-128
+TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
+	MOVQ known+40(FP), CX
+	SHLQ $0x03, CX
+	ADDQ positions+32(FP), CX
+	MOVQ CX, known+40(FP)
+	MOVQ results+24(FP), CX
+	SHLQ $0x03, CX
+	ADDQ start+16(FP), CX
+	MOVQ CX, results+24(FP)
+	MOVQ rows+0(FP), DI
+	MOVQ columns+72(FP), CX
+	MOVQ CX, (SP)
 
-tile1:
-	CMPQ R9, $0x00000020
-	JLT  narrower2
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over5
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+tile536:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000030
+	JLE     narrower537
+	XORQ    DX, DX
+	SUBQ    $0x00000040, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over540
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result3:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many6
+result538:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many541
 
-few7:
+few542:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty9
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    DX, BX
+	JGE     empty544
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows12
-
-row11:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y5
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row11
-
-rows12:
-	CMPQ R11, SI
-	JGE  rows14
-
-row13:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y5
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R12*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row13
-
-rows14:
-	JMP summed8
-
-none10:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
-	MOVQ    BX, R10
+	JEQ     none545
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows547
 
-row16:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row16
-
-rows17:
-	CMPQ R10, SI
-	JGE  rows19
-
-row18:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
-	VPMOVZXBQ    (R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row18
-
-rows19:
-	JMP summed8
-
-zeros15:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows21
-
-row20:
+row546:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14866,73 +20586,1704 @@ row20:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y4
+	VBROADCASTSS (R14), Y9
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
-	VPSLLQ       $0x1c, Y6, Y7
-	VPOR         Y7, Y6, Y6
-	VPSLLD       $0x1c, Y6, Y6
-	VPSRLD       $0x1c, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VSUBPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row546
 
-rows21:
-	CMPQ R10, SI
-	JGE  rows23
+rows547:
+	CMPQ R10, BX
+	JGE  rows549
 
-row22:
+row548:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y4
+	VBROADCASTSS (R12), Y9
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y5
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row548
+
+rows549:
+	JMP summed543
+
+none545:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros550
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows552
+
+row551:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row551
+
+rows552:
+	CMPQ R9, BX
+	JGE  rows554
+
+row553:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	VPMOVZXBQ    (DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row553
+
+rows554:
+	JMP summed543
+
+zeros550:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows556
+
+row555:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y8
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row555
+
+rows556:
+	CMPQ R9, BX
+	JGE  rows558
+
+row557:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y8
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPSLLQ       $0x1c, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSLLD       $0x1c, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row557
+
+rows558:
+summed543:
+summed559:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special562
+
+final560:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around563
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	VMOVDQU Y4, 128(CX)
+	VMOVDQU Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y6, 192(CX)(DX*4)
+	VMOVDQU Y7, 224(CX)(DX*4)
+	JMP     stored564
+
+around563:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y6, 192(CX)
+	VMOVNTDQ Y7, 224(CX)
+
+stored564:
+stored561:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result538
+	JMP  over540
+
+many541:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany539
+	JMP   few542
+
+special562:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow565
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	VMOVUPS Y4, 128(CX)
+	VMOVUPS Y5, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y6, 192(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y7, 224(CX)(DX*4)
+	JMP     stored561
+
+narrow565:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip566
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty567
+	SHRQ         $0x03, R9
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R9, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty567:
+skip566:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip568
+	VMOVUPS (CX), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(CX), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(CX), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(CX), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(CX), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(CX), Y8
+	VADDPS  Y5, Y8, Y5
+	MOVQ    8(SP), DX
+	VMOVUPS 192(CX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y6
+	MOVQ    8(SP), DX
+	VMOVUPS 224(CX)(DX*4), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip568:
+	JMP final560
+
+empty544:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed559
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around569
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	VMOVDQU Y0, 128(CX)
+	VMOVDQU Y0, 160(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 192(CX)(DX*4)
+	VMOVDQU Y0, 224(CX)(DX*4)
+	JMP     stored570
+
+around569:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, 192(CX)
+	VMOVNTDQ Y0, 224(CX)
+
+stored570:
+	JMP stored561
+
+tooMany539:
+	MOVQ SI, results+24(FP)
+
+over540:
+	SUBQ $0x00000040, (SP)
+	JLE  done535
+	ADDQ $0x00000020, DI
+	ADDQ $+256, to+56(FP)
+	JMP  tile536
+
+narrower537:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000020
+	JLE     narrower572
+	XORQ    DX, DX
+	SUBQ    $0x00000030, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over575
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result573:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many576
+
+few577:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    DX, BX
+	JGE     empty579
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none580
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows582
+
+row581:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row581
+
+rows582:
+	CMPQ R10, BX
+	JGE  rows584
+
+row583:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y6
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row583
+
+rows584:
+	JMP summed578
+
+none580:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros585
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows587
+
+row586:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row586
+
+rows587:
+	CMPQ R9, BX
+	JGE  rows589
+
+row588:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	VPMOVZXBQ    (DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row588
+
+rows589:
+	JMP summed578
+
+zeros585:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows591
+
+row590:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y6
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row590
+
+rows591:
+	CMPQ R9, BX
+	JGE  rows593
+
+row592:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y6
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPSLLQ       $0x1c, Y8, Y9
+	VPOR         Y9, Y8, Y8
+	VPSLLD       $0x1c, Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VSUBPS       Y7, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row592
+
+rows593:
+summed578:
+summed594:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special597
+
+final595:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around598
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	VMOVDQU Y2, 64(CX)
+	VMOVDQU Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y4, 128(CX)(DX*4)
+	VMOVDQU Y5, 160(CX)(DX*4)
+	JMP     stored599
+
+around598:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y4, 128(CX)
+	VMOVNTDQ Y5, 160(CX)
+
+stored599:
+stored596:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result573
+	JMP  over575
+
+many576:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany574
+	JMP   few577
+
+special597:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow600
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y3, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y4, 128(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y5, 160(CX)(DX*4)
+	JMP     stored596
+
+narrow600:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip601
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty602
+	SHRQ         $0x03, R9
+	VPXOR        X6, X6, X6
+	VCVTSI2SSQ   R9, X6, X6
+	VBROADCASTSS X6, Y6
+	VDIVPS       Y6, Y0, Y0
+	VDIVPS       Y6, Y1, Y1
+	VDIVPS       Y6, Y2, Y2
+	VDIVPS       Y6, Y3, Y3
+	VDIVPS       Y6, Y4, Y4
+	VDIVPS       Y6, Y5, Y5
+
+empty602:
+skip601:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip603
+	VMOVUPS (CX), Y6
+	VADDPS  Y0, Y6, Y0
+	VMOVUPS 32(CX), Y6
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS 64(CX), Y6
+	VADDPS  Y2, Y6, Y2
+	VMOVUPS 96(CX), Y6
+	VADDPS  Y3, Y6, Y3
+	MOVQ    8(SP), DX
+	VMOVUPS 128(CX)(DX*4), Y6
+	VADDPS  Y4, Y6, Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 160(CX)(DX*4), Y6
+	VADDPS  Y5, Y6, Y5
+
+skip603:
+	JMP final595
+
+empty579:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed594
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around604
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	VMOVDQU Y0, 96(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 128(CX)(DX*4)
+	VMOVDQU Y0, 160(CX)(DX*4)
+	JMP     stored605
+
+around604:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 128(CX)
+	VMOVNTDQ Y0, 160(CX)
+
+stored605:
+	JMP stored596
+
+tooMany574:
+	MOVQ SI, results+24(FP)
+
+over575:
+	JMP done535
+
+narrower572:
+	MOVQ    (SP), CX
+	CMPQ    CX, $0x00000010
+	JLE     narrower607
+	XORQ    DX, DX
+	SUBQ    $0x00000020, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over610
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
+
+result608:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many611
+
+few612:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    DX, BX
+	JGE     empty614
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none615
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows617
+
+row616:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row616
+
+rows617:
+	CMPQ R10, BX
+	JGE  rows619
+
+row618:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row618
+
+rows619:
+	JMP summed613
+
+none615:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros620
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows622
+
+row621:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (R8)(R11*1), Y6
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row621
+
+rows622:
+	CMPQ R9, BX
+	JGE  rows624
+
+row623:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	VPMOVZXBQ    (DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row623
+
+rows624:
+	JMP summed613
+
+zeros620:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows626
+
+row625:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y4
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -14941,7 +22292,8 @@ row22:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y6
+	PREFETCHT0   (DI)(R11*1)
+	VPMOVZXBQ    4(DI)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -14950,7 +22302,7 @@ row22:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y6
+	VPMOVZXBQ    8(R8)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -14959,7 +22311,7 @@ row22:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y6
+	VPMOVZXBQ    12(R8)(R10*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -14968,219 +22320,244 @@ row22:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row22
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row625
 
-rows23:
-summed8:
-summed24:
+rows626:
+	CMPQ R9, BX
+	JGE  rows628
+
+row627:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y4
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXBQ    4(DI)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPSLLQ       $0x1c, Y6, Y7
+	VPOR         Y7, Y6, Y6
+	VPSLLD       $0x1c, Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row627
+
+rows628:
+summed613:
+summed629:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special632
 
-final25:
+final630:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	VMOVDQU Y2, 64(DX)
-	VMOVDQU Y3, 96(DX)
-	JMP     stored29
+	JNE     around633
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y2, 64(CX)(DX*4)
+	VMOVDQU Y3, 96(CX)(DX*4)
+	JMP     stored634
 
-around28:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
+around633:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y2, 64(CX)
+	VMOVNTDQ Y3, 96(CX)
 
-stored29:
-stored26:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
+stored634:
+stored631:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result608
+	JMP  over610
 
-many6:
+many611:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JEQ   tooMany609
+	JMP   few612
 
-special27:
+special632:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored26
+	JEQ     narrow635
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVUPS Y2, 64(CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y3, 96(CX)(DX*4)
+	JMP     stored631
 
-narrow30:
+narrow635:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty32
-	SHRQ         $0x03, R10
+	JEQ          skip636
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty637
+	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R10, X4, X4
+	VCVTSI2SSQ   R9, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty32:
-skip31:
+empty637:
+skip636:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
-	VMOVUPS (DX), Y4
+	JEQ     skip638
+	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(DX), Y4
+	VMOVUPS 32(CX), Y4
 	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 64(CX)(DX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(DX), Y4
+	MOVQ    8(SP), DX
+	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip33:
-	JMP final25
+skip638:
+	JMP final630
 
-empty9:
+empty614:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed24
+	JNE     summed629
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	VMOVDQU Y0, 96(DX)
-	JMP     stored35
+	JNE     around639
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*4)
+	VMOVDQU Y0, 96(CX)(DX*4)
+	JMP     stored640
 
-around34:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
+around639:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
 
-stored35:
-	JMP stored26
+stored640:
+	JMP stored631
 
-tooMany4:
-	MOVQ DI, results+24(FP)
+tooMany609:
+	MOVQ SI, results+24(FP)
 
-over5:
-	ADDQ $0x00000010, R8
-	ADDQ $0x00000080, to+56(FP)
-	SUBQ $0x00000020, R9
-	JMP  tile1
+over610:
+	JMP done535
 
-narrower2:
-	CMPQ R9, $0x00000010
-	JLT  narrower37
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over40
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
+narrower607:
+	MOVQ    (SP), CX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower642
+	XORQ    DX, DX
+	SUBQ    $0x00000010, CX
+	CMOVQLT CX, DX
+	MOVQ    DX, 8(SP)
+	SARQ    $0x01, DX
+	LEAQ    (DI)(DX*1), R8
+	MOVQ    to+56(FP), CX
+	MOVQ    start+16(FP), SI
+	CMPQ    SI, results+24(FP)
+	JGE     over645
+	MOVQ    (SI), DX
+	SHLQ    $0x03, DX
+	ADDQ    positions+32(FP), DX
 
-result38:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many41
+result643:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, DI
+	SUBQ DX, DI
+	CMPQ DI, $0x00000800
+	JGT  many646
 
-few42:
+few647:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty44
+	CMPQ    DX, BX
+	JGE     empty649
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows47
+	JEQ     none650
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x01, DI
+	ADDQ    factors+48(FP), DI
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows652
 
-row46:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Y3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
-
-rows47:
-	CMPQ R11, SI
-	JGE  rows49
-
-row48:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
+row651:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
+	MOVQ         (R9), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
 	VPBROADCASTD (R13), Y4
 	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
+	VPMOVZXBQ    (R8)(R10*1), Y5
 	VPSLLQ       $0x1c, Y5, Y6
 	VPOR         Y6, Y5, Y5
 	VPSLLD       $0x1c, Y5, Y5
@@ -15190,7 +22567,8 @@ row48:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
 	VPSLLQ       $0x1c, Y5, Y6
 	VPOR         Y6, Y5, Y5
 	VPSLLD       $0x1c, Y5, Y5
@@ -15200,178 +22578,188 @@ row48:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows49
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R12*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row651
 
-rows49:
-	JMP summed43
+rows652:
+	CMPQ R9, BX
+	JGE  rows654
 
-none45:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows52
-
-row51:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row653:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row51
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows654
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows654
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows654
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	VBROADCASTSS (DI), Y2
+	ADDQ         $0x00000004, DI
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row653
 
-rows52:
-	CMPQ R10, SI
-	JGE  rows54
+rows654:
+	JMP summed648
 
-row53:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
+none650:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros655
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows657
+
+row656:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
 	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
+	VPMOVZXBQ    (R8)(R9*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -15379,7 +22767,8 @@ row53:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -15387,98 +22776,454 @@ row53:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows54
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row53
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row656
 
-rows54:
-	JMP summed43
+rows657:
+	CMPQ DI, BX
+	JGE  rows659
 
-zeros50:
-	MOVQ    BX, R10
+row658:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows659
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows659
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows659
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	VPMOVZXBQ    (R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row658
+
+rows659:
+	JMP summed648
+
+zeros655:
+	MOVQ    DX, DI
+	MOVQ    known+40(FP), R11
+	SUBQ    $0x00000180, R11
+	CMPQ    R11, BX
+	CMOVQGT BX, R11
+	CMPQ    DI, R11
+	JGE     rows661
+
+row660:
+	MOVQ         384(DI), R10
+	MOVQ         R10, R9
+	IMULQ        scaleRow+96(FP), R9
+	ADDQ         scale+88(FP), R9
+	PREFETCHT0   (R9)
+	MOVQ         R10, R9
+	IMULQ        zeroRow+112(FP), R9
+	ADDQ         zero+104(FP), R9
+	PREFETCHT0   (R9)
+	IMULQ        AX, R10
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (DI), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R8)(R10*1)
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, R11
+	JLT          row660
+
+rows661:
+	CMPQ DI, BX
+	JGE  rows663
+
+row662:
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows663
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows663
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JGE          rows663
+	MOVQ         (DI), R9
+	IMULQ        AX, R9
+	MOVQ         (DI), R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	VBROADCASTSS (R10), Y2
+	MOVQ         (DI), R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	VPBROADCASTD (R10), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R8)(R9*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          row662
+
+rows663:
+summed648:
+summed664:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special667
+
+final665:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around668
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y1, 32(CX)(DX*4)
+	JMP     stored669
+
+around668:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y1, 32(CX)
+
+stored669:
+stored666:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result643
+	JMP  over645
+
+many646:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany644
+	JMP   few647
+
+special667:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow670
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	MOVQ    8(SP), DX
+	VMOVUPS Y1, 32(CX)(DX*4)
+	JMP     stored666
+
+narrow670:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip671
+	MOVQ         BX, DI
+	SUBQ         DX, DI
+	JEQ          empty672
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty672:
+skip671:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip673
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      32(CX)(DX*4), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip673:
+	JMP final665
+
+empty649:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed664
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around674
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, 32(CX)(DX*4)
+	JMP     stored675
+
+around674:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored675:
+	JMP stored666
+
+tooMany644:
+	MOVQ SI, results+24(FP)
+
+over645:
+	JMP done535
+
+narrower642:
+	XORQ CX, CX
+
+tile676:
+	MOVQ CX, 8(SP)
+	SARQ $0x01, CX
+	LEAQ (DI)(CX*1), R8
+	MOVQ to+56(FP), CX
+	MOVQ start+16(FP), SI
+	CMPQ SI, results+24(FP)
+	JGE  over682
+	MOVQ (SI), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+
+result680:
+	MOVQ 8(SI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+	MOVQ BX, R9
+	SUBQ DX, R9
+	CMPQ R9, $0x00000800
+	JGT  many683
+
+few684:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    DX, BX
+	JGE     empty686
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none687
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    DX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows689
 
-row55:
+row688:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15491,6 +23236,8 @@ row55:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -15508,28 +23255,22 @@ row55:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row688
 
-rows56:
-	CMPQ R10, SI
-	JGE  rows58
+rows689:
+	CMPQ R10, BX
+	JGE  rows691
 
-row57:
+row690:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -15547,21 +23288,15 @@ row57:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
+	CMPQ         R10, BX
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -15579,21 +23314,15 @@ row57:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
+	CMPQ         R10, BX
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -15611,21 +23340,15 @@ row57:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows58
+	CMPQ         R10, BX
+	JGE          rows691
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -15643,8 +23366,25 @@ row57:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R11*1), Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows691
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
 	VPSLLQ       $0x1c, Y4, Y5
 	VPOR         Y5, Y4, Y4
 	VPSLLD       $0x1c, Y4, Y4
@@ -15652,99 +23392,603 @@ row57:
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row57
+	CMPQ         R10, BX
+	JGE          rows691
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows691
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JGE          rows691
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Y1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row690
 
-rows58:
-summed43:
-summed59:
+rows691:
+	JMP summed685
+
+none687:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros692
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows694
+
+row693:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row693
+
+rows694:
+	CMPQ R9, BX
+	JGE  rows696
+
+row695:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows696
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	VPMOVZXBQ    (R8)(R10*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row695
+
+rows696:
+	JMP summed685
+
+zeros692:
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows698
+
+row697:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   3(R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row697
+
+rows698:
+	CMPQ R9, BX
+	JGE  rows700
+
+row699:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows700
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows700
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows700
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows700
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows700
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows700
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JGE          rows700
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row699
+
+rows700:
+summed685:
+summed701:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special704
 
-final60:
+final702:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
-	JMP     stored64
+	JNE     around705
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored706
 
-around63:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
+around705:
+	VMOVNTDQ Y0, (CX)
 
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+stored706:
+stored703:
+	MOVQ BX, DX
+	ADDQ apart+64(FP), CX
+	ADDQ $0x08, SI
+	CMPQ SI, results+24(FP)
+	JLT  result680
+	JMP  over682
 
-many41:
+many683:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany681
+	JMP   few684
 
-special62:
+special704:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored61
+	JEQ     narrow707
+	MOVQ    8(SP), DX
+	VMOVUPS Y0, (CX)(DX*4)
+	JMP     stored703
 
-narrow65:
+narrow707:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty67
-	SHRQ         $0x03, R10
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R10, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
+	JEQ          skip708
+	MOVQ         BX, R9
+	SUBQ         DX, R9
+	JEQ          empty709
+	SHRQ         $0x03, R9
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R9, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
 
-empty67:
-skip66:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
-	VMOVUPS (DX), Y2
-	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(DX), Y2
-	VADDPS  Y1, Y2, Y1
+empty709:
+skip708:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip710
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VMOVUPS      (CX)(DX*4), Y1
+	VADDPS       Y0, Y1, Y0
 
-skip68:
-	JMP final60
+skip710:
+	JMP final702
 
-empty44:
+empty686:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed59
+	JNE     summed701
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	JMP     stored70
+	JNE     around711
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*4)
+	JMP     stored712
 
-around69:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
+around711:
+	VMOVNTDQ Y0, (CX)
 
-stored70:
-	JMP stored61
+stored712:
+	JMP stored703
 
-tooMany39:
-	MOVQ DI, results+24(FP)
+tooMany681:
+	MOVQ SI, results+24(FP)
 
-over40:
-	ADDQ $0x00000008, R8
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R9
+over682:
+	MOVQ (SP), CX
+	SUBQ $0x00000008, CX
+	CMPQ CX, 8(SP)
+	JNE  tile676
 
-narrower37:
+done535:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

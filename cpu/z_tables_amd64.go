@@ -265,76 +265,80 @@ var framedKernels = []framedKernel{
 
 var rowSums = []rowSum{
 	{
-		needs: AVX512, in: tensor.F32, out: tensor.F32, columns: 1, run: sumRowsAVX512F32, chosen: sumChosenAVX512F32,
+		needs: AVX512, in: tensor.F32, out: tensor.F32, least: 1, run: sumRowsAVX512F32, chosen: sumChosenAVX512F32,
+		few: true,
 	},
 	{
-		needs: AVX512, in: tensor.F64, out: tensor.F64, columns: 1, run: sumRowsAVX512F64, chosen: sumChosenAVX512F64,
+		needs: AVX512, in: tensor.F64, out: tensor.F64, least: 1, run: sumRowsAVX512F64, chosen: sumChosenAVX512F64,
+		few: true,
 	},
 	{
-		needs: AVX512, in: tensor.BF16, out: tensor.BF16, columns: 1, run: sumRowsAVX512BF16, chosen: sumChosenAVX512BF16,
+		needs: AVX512, in: tensor.BF16, out: tensor.BF16, least: 1, run: sumRowsAVX512BF16, chosen: sumChosenAVX512BF16,
 	},
 	{
-		needs: AVX512, in: tensor.F16, out: tensor.F16, columns: 1, run: sumRowsAVX512F16, chosen: sumChosenAVX512F16,
+		needs: AVX512, in: tensor.F16, out: tensor.F16, least: 1, run: sumRowsAVX512F16, chosen: sumChosenAVX512F16,
 	},
 	{
-		needs: AVX2, in: tensor.F32, out: tensor.F32, columns: 16, run: sumRowsAVX2F32, chosen: sumChosenAVX2F32,
+		needs: AVX2, in: tensor.F32, out: tensor.F32, least: 8, run: sumRowsAVX2F32, chosen: sumChosenAVX2F32,
+		few: true,
 	},
 	{
-		needs: AVX2, in: tensor.F64, out: tensor.F64, columns: 8, run: sumRowsAVX2F64, chosen: sumChosenAVX2F64,
+		needs: AVX2, in: tensor.F64, out: tensor.F64, least: 4, run: sumRowsAVX2F64, chosen: sumChosenAVX2F64,
+		few: true,
 	},
 	{
-		needs: AVX2, in: tensor.BF16, out: tensor.BF16, columns: 16, run: sumRowsAVX2BF16, chosen: sumChosenAVX2BF16,
+		needs: AVX2, in: tensor.BF16, out: tensor.BF16, least: 8, run: sumRowsAVX2BF16, chosen: sumChosenAVX2BF16,
 	},
 	{
-		needs: AVX2, in: tensor.F16, out: tensor.F16, columns: 16, run: sumRowsAVX2F16, chosen: sumChosenAVX2F16,
+		needs: AVX2, in: tensor.F16, out: tensor.F16, least: 8, run: sumRowsAVX2F16, chosen: sumChosenAVX2F16,
 	},
 }
 
 var bagMaxima = []bagMax{
 	{
-		needs: AVX512, dtype: tensor.F32, columns: 1, run: bagMaxAVX512F32,
+		needs: AVX512, dtype: tensor.F32, least: 1, run: bagMaxAVX512F32,
 	},
 	{
-		needs: AVX512, dtype: tensor.F64, columns: 1, run: bagMaxAVX512F64,
+		needs: AVX512, dtype: tensor.F64, least: 1, run: bagMaxAVX512F64,
 	},
 	{
-		needs: AVX512, dtype: tensor.BF16, columns: 1, run: bagMaxAVX512BF16,
+		needs: AVX512, dtype: tensor.BF16, least: 1, run: bagMaxAVX512BF16,
 	},
 	{
-		needs: AVX512, dtype: tensor.F16, columns: 1, run: bagMaxAVX512F16,
+		needs: AVX512, dtype: tensor.F16, least: 1, run: bagMaxAVX512F16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F32, columns: 16, run: bagMaxAVX2F32,
+		needs: AVX2, dtype: tensor.F32, least: 8, run: bagMaxAVX2F32,
 	},
 	{
-		needs: AVX2, dtype: tensor.F64, columns: 8, run: bagMaxAVX2F64,
+		needs: AVX2, dtype: tensor.F64, least: 4, run: bagMaxAVX2F64,
 	},
 	{
-		needs: AVX2, dtype: tensor.BF16, columns: 16, run: bagMaxAVX2BF16,
+		needs: AVX2, dtype: tensor.BF16, least: 8, run: bagMaxAVX2BF16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F16, columns: 16, run: bagMaxAVX2F16,
+		needs: AVX2, dtype: tensor.F16, least: 8, run: bagMaxAVX2F16,
 	},
 }
 
 var pairKernels = []pairKernel{
 	{
-		needs: AVX512, dtype: tensor.F32, columns: 1, run: pairProductsAVX512F32,
+		needs: AVX512, dtype: tensor.F32, least: 1, run: pairProductsAVX512F32,
 	},
 	{
-		needs: AVX512, dtype: tensor.BF16, columns: 1, run: pairProductsAVX512BF16,
+		needs: AVX512, dtype: tensor.BF16, least: 1, run: pairProductsAVX512BF16,
 	},
 	{
-		needs: AVX512, dtype: tensor.F16, columns: 1, run: pairProductsAVX512F16,
+		needs: AVX512, dtype: tensor.F16, least: 1, run: pairProductsAVX512F16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F32, columns: 8, run: pairProductsAVX2F32,
+		needs: AVX2, dtype: tensor.F32, least: 8, run: pairProductsAVX2F32,
 	},
 	{
-		needs: AVX2, dtype: tensor.BF16, columns: 8, run: pairProductsAVX2BF16,
+		needs: AVX2, dtype: tensor.BF16, least: 8, run: pairProductsAVX2BF16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F16, columns: 8, run: pairProductsAVX2F16,
+		needs: AVX2, dtype: tensor.F16, least: 8, run: pairProductsAVX2F16,
 	},
 }
 

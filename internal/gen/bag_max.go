@@ -26,7 +26,7 @@ func (m *bagMax) function() {
 		name+" finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.",
 		"The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.",
 		"Of no rows it stores 0 and -1. It returns the number of results.")
-	m.tile, m.advance = m.maxTile, func(columns int) { c.ADDQ(operand.U32(columns*m.out.size), m.param("to")) }
+	m.tile, m.advance = m.maxTile, func(move func(bytes int)) { move(m.out.size) }
 	m.lists()
 	m.sourcesBeside()
 	m.group = 8
@@ -35,7 +35,7 @@ func (m *bagMax) function() {
 	}
 	m.best, m.number = m.newValue(), m.newValue()
 	m.rank, m.minus, m.source = m.vector(), m.vector(), m.vector()
-	m.results([]int{8, 4, 2, 1}, func(reg.GPVirtual, string) {})
+	m.results([]int{8, 4, 2, 1}, []int{4, 2, 1}, func(reg.GPVirtual, string) {})
 }
 
 // whole completes the name of an instruction on numbers as wide as elements.
@@ -117,7 +117,7 @@ func (m *bagMax) storeBest() {
 	for v := 0; v < m.group; v += 2 { // two at a time: narrow types are packed
 		pair := m.best[v:min(v+2, m.group)]
 		packed := m.packed(pair)
-		to := memory{operand.Mem{Base: m.to, Disp: v * m.lanes * m.out.size}}
+		to := m.place(v)
 		if m.tail != nil {
 			m.out.masked(m.kernel, packed, to)
 			continue
@@ -169,7 +169,7 @@ func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
 	branch(c.CMPQ, m.param("choice"), operand.U32(0), c.JEQ, none)
 	choice, bags := c.GP64(), c.GP64() // of the first column of the tile
 	c.MOVQ(m.param("columns"), choice)
-	c.SUBQ(m.columns, choice)
+	c.SUBQ(m.notDone(), choice)
 	c.SHLQ(operand.Imm(3), choice)
 	c.ADDQ(m.param("choice"), choice)
 	c.MOVQ(m.next, bags)
@@ -180,7 +180,7 @@ func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
 	parts := 8 / m.compute.size
 	for v := range m.group {
 		for part := range parts {
-			to := memory{operand.Mem{Base: choice, Disp: (v*parts + part) * m.isa.bytes}}
+			to := m.shiftedPlace(operand.Mem{Base: choice, Disp: (v*parts + part) * m.isa.bytes}, v, 8)
 			if m.tail == nil {
 				m.emit("VMOVUPD", number(v, part), to)
 				continue

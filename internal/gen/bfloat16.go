@@ -149,6 +149,12 @@ func (k *kernel) words(v value, upper int) (words value) {
 	} else {
 		halves = k.apply("VPAND", k.constant(uint32(0xffff)), v)
 	}
+	if len(v) == 1 {
+		upper, to := k.c.XMM(), k.c.XMM()
+		k.emit("VEXTRACTI128", 1, halves[0], upper)
+		k.emit("VPACKUSDW", upper, halves[0].AsX(), to)
+		return value{to}
+	}
 	for i := 0; i < len(v); i += 2 {
 		to := both(i)
 		k.emit("VPACKUSDW", halves[i+1], halves[i], to)

@@ -17,16 +17,19 @@ func (s *rowSum) chosenFunction() {
 	s.tile, s.advance = s.chosenTile, s.advanceSum
 	s.lists()
 	s.sourcesBeside()
-	s.results([]int{8, 4, 2, 1}, s.notTooMany)
+	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
 }
 
 // chosenTile emits the sum of a group of vectors.
 func (s *rowSum) chosenTile() {
 	c, sum, empty := s.c, s.clearedSums(), s.newLabel("empty")
 	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
-	ranks, rank, wanted := c.GP64(), c.GP64(), s.rankVector()
+	ranks, rank, wanted, moved := c.GP64(), c.GP64(), s.rankVector(), c.GP64()
+	if !s.isa.masks {
+		c.MOVQ(s.shifted.moved, moved)
+	}
 	c.MOVQ(s.param("columns"), ranks)
-	c.SUBQ(s.columns, ranks)
+	c.SUBQ(s.notDone(), ranks)
 	c.SHLQ(operand.Imm(2), ranks)
 	c.ADDQ(s.param("ranks"), ranks)
 	s.eachRow(func(at reg.GPVirtual) {
@@ -35,7 +38,11 @@ func (s *rowSum) chosenTile() {
 		c.ADDQ(ranks, rank)
 		s.emit("VPBROADCASTD", memory{operand.Mem{Base: s.sources, Index: at, Scale: 1}}, wanted)
 	}, func(v int, from memory) {
-		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, s.out.load(s.kernel, from), sum[v])
+		at := memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}
+		if v >= s.fixed() {
+			at.Index, at.Scale = moved, 4
+		}
+		s.addWhere(wanted, at, s.out.load(s.kernel, from), sum[v])
 	})
 	s.finish(sum, empty)
 }

@@ -60,6 +60,15 @@ func (k *kernel) table(name string, words ...operand.Constant) memory {
 	return memory{m}
 }
 
+// laneNumbers are 0, 1, ... of the compute type's size.
+func (k *kernel) laneNumbers() memory {
+	var numbers []operand.Constant
+	for i := range k.lanes {
+		numbers = append(numbers, either[operand.Constant](k.double(), operand.U64(i), operand.U32(i)))
+	}
+	return k.table(fmt.Sprint("numbers", 8*k.compute.size), numbers...)
+}
+
 // isOrder reports whether a table's words are stored as bytes.
 func isOrder(words []operand.Constant) bool { return len(words)*words[0].Bytes() > 32 }
 

@@ -18,6 +18,9 @@ func embeddingSums(c *build.Context) {
 		(&rowSum{kernel: k}).function()
 		(&rowSum{kernel: k}).chosenFunction()
 		(&bagMax{rowSum: &rowSum{kernel: k}}).function()
+		if !k.double() {
+			(&rowPairs{kernel: k}).function()
+		}
 	})
 }
 
@@ -25,8 +28,9 @@ func embeddingSums(c *build.Context) {
 // positions the result at hand is from begin to end, which start says at next.
 type rowSum struct {
 	*kernel
-	codes   *storage // of rows; nil: they are of the results' type
-	centred bool     // the codes' zero points are 0
+	codes    *storage // of rows; nil: they are of the results' type
+	centred  bool     // the codes' zero points are 0
+	takesFew bool     // also columns that are less than a vector, where there are no masks
 
 	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
 
@@ -34,8 +38,10 @@ type rowSum struct {
 	upper    any               // where bf16 is taken apart: the bits of the odd elements
 	oddWords reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
 
-	tile    func()            // emits a group of vectors of a result
-	advance func(columns int) // moves what belongs to the results on
+	shifted shifted
+
+	tile    func()                     // emits a group of vectors of a result
+	advance func(move func(bytes int)) // moves what belongs to the results by so many bytes of each column
 	check   func(bytes reg.GPVirtual, tooMany string)
 	aside   []func() // see rarely
 }
@@ -48,7 +54,7 @@ func (s *rowSum) function() {
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
 		"Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,",
 		"and returns how many results are done.")
-	s.tile, s.advance = s.sumTile, s.advanceSum
+	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, s.out == s.compute
 	s.lists()
 	if s.out == bf16 {
 		if s.isa.masks {
@@ -56,7 +62,7 @@ func (s *rowSum) function() {
 		}
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
-	s.results([]int{16, 8, 6, 4, 2, 1}, s.notTooMany)
+	s.results([]int{16, 8, 6, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
 	s.pins.registers = nil
 }
 
@@ -86,7 +92,10 @@ func (s *rowSum) rarely(code func()) {
 // lists loads how far rows lie apart and where positions are, and puts the ends of lists
 // into the place of their lengths.
 func (s *rowSum) lists() {
-	s.stride, s.positions = param(s.c, "stride"), param(s.c, "positions")
+	s.stride = param(s.c, "stride")
+	if s.isa.masks {
+		s.positions = param(s.c, "positions")
+	}
 	for _, list := range [][2]string{{"positions", "known"}, {"start", "results"}} {
 		end := param(s.c, list[1])
 		s.c.SHLQ(operand.Imm(3), end)
@@ -100,30 +109,35 @@ func (s *rowSum) sourcesBeside() {
 	c, none := s.c, s.newLabel("none")
 	s.sources = param(c, "sources")
 	branch(c.TESTQ, s.sources, s.sources, c.JEQ, none)
-	c.SUBQ(s.positions, s.sources)
+	c.SUBQ(s.listed(), s.sources)
 	c.Label(none)
 }
 
 // results emits the results: tiles of columns, as many vectors wide as one of groups
 // says, which has the largest first, of one result after the other, then the next
 // columns of all. So what a tile needs stays in registers, and results are few enough
-// for their rows to stay in the caches.
+// for their rows to stay in the caches. Without masks groups are those in shifted.
 // check may end the results before one of too many rows.
-func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany string)) {
+func (s *rowSum) results(groups, shifted []int, check func(bytes reg.GPVirtual, tooMany string)) {
 	c := s.c
 	s.to, s.begin, s.end, s.next = c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	s.rows, s.columns = param(c, "rows"), param(c, "columns")
-	if !s.isa.masks { // what is left is the caller's
-		groups = halves(groups)
-	}
-	s.check, s.group = check, groups[0]
-	s.sums = s.newValue()
-	for i, group := range groups {
-		s.group = group
-		s.tiles(i == 0)
-	}
-	if s.isa.masks && !s.packed() {
-		s.rest()
+	s.rows = param(c, "rows")
+	s.check = check
+	if s.isa.masks {
+		s.columns = param(c, "columns")
+		s.group = groups[0]
+		s.sums = s.newValue()
+		for i, group := range groups {
+			s.group = group
+			s.tiles(i == 0)
+		}
+		if !s.packed() {
+			s.rest()
+		}
+	} else {
+		s.group = shifted[0]
+		s.sums = s.newValue()
+		s.shiftedTiles(shifted)
 	}
 	done := s.c.GP64()
 	c.MOVQ(s.param("results"), done)
@@ -131,16 +145,6 @@ func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany s
 	c.SHRQ(operand.Imm(3), done)
 	c.Store(done, c.ReturnIndex(0))
 	endFunction(c)
-}
-
-// halves returns the powers of two in half of some numbers, 1 left out.
-func halves(groups []int) (half []int) {
-	for _, g := range groups {
-		if g >= 4 && g&(g-1) == 0 {
-			half = append(half, g/2)
-		}
-	}
-	return half
 }
 
 // ofEach emits a tile of each result: little, as bags may have few rows. One begins
@@ -152,10 +156,10 @@ func (s *rowSum) ofEach() {
 	c.MOVQ(s.param("start"), s.next)
 	branch(c.CMPQ, s.next, s.param("results"), c.JGE, over)
 	c.MOVQ(operand.Mem{Base: s.next}, s.begin)
-	c.LEAQ(operand.Mem{Base: s.positions, Index: s.begin, Scale: 8}, s.begin)
+	s.positionAt(s.begin)
 	c.Label(result)
 	c.MOVQ(operand.Mem{Base: s.next, Disp: 8}, s.end)
-	c.LEAQ(operand.Mem{Base: s.positions, Index: s.end, Scale: 8}, s.end)
+	s.positionAt(s.end)
 	c.MOVQ(s.end, bytes)
 	c.SUBQ(s.begin, bytes)
 	s.check(bytes, tooMany)
@@ -175,6 +179,16 @@ func (s *rowSum) ofEach() {
 	c.Label(over)
 }
 
+// positionAt turns a number into the place of that position. Without masks registers are needed elsewhere.
+func (s *rowSum) positionAt(number reg.GPVirtual) {
+	if s.isa.masks {
+		s.c.LEAQ(operand.Mem{Base: s.positions, Index: number, Scale: 8}, number)
+		return
+	}
+	s.c.SHLQ(operand.Imm(3), number)
+	s.c.ADDQ(s.param("positions"), number)
+}
+
 // param is where a parameter lies that is looked at once a result or less often.
 func (s *rowSum) param(name string) operand.Mem { return place(s.c, name) }
 
@@ -187,7 +201,7 @@ func (s *rowSum) tiles(repeat bool) {
 	branch(s.c.CMPQ, s.columns, operand.U32(width), s.c.JLT, end)
 	s.ofEach()
 	s.c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
-	s.advance(width)
+	s.advance(func(bytes int) { s.c.ADDQ(operand.I32(width*bytes), s.param("to")) })
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
 		s.c.JMP(operand.LabelRef(begin))
@@ -214,13 +228,13 @@ func (s *rowSum) when(bit int, code func()) {
 	s.c.Label(skip)
 }
 
-// advanceSum moves to where later columns are stored.
-func (s *rowSum) advanceSum(columns int) {
-	s.c.ADDQ(operand.U32(columns*s.out.size), s.param("to"))
+// advanceSum moves to where other columns are stored, by so many bytes of each.
+func (s *rowSum) advanceSum(move func(bytes int)) {
+	move(s.out.size)
 	if s.narrows() {
-		s.when(sumBF16|sumF16, func() { s.c.SUBQ(operand.U32(columns*(f32.size-f16.size)), s.param("to")) })
+		s.when(sumBF16|sumF16, func() { move(f16.size - f32.size) })
 	}
 	if s.compute.size > s.out.size {
-		s.when(sumWide, func() { s.c.ADDQ(operand.U32(columns*(s.compute.size-s.out.size)), s.param("to")) })
+		s.when(sumWide, func() { move(s.compute.size - s.out.size) })
 	}
 }

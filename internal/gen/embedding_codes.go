@@ -16,11 +16,11 @@ var (
 
 // codeSums emits the sums of every type of codes, on every instruction set.
 func codeSums(c *build.Context) {
-	for _, codes := range []*storage{s8, u8, s4, u4} {
-		eachKernel(c, []*storage{f32}, func(k *kernel) {
+	eachKernel(c, []*storage{f32}, func(k *kernel) {
+		for _, codes := range []*storage{s8, u8, s4, u4} {
 			(&rowSum{kernel: k, codes: codes}).codesFunction()
-		})
-	}
+		}
+	})
 }
 
 func (s *rowSum) codesFunction() {
@@ -31,7 +31,7 @@ func (s *rowSum) codesFunction() {
 		"lie so many bytes apart.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists()
-	s.results([]int{8, 4, 2, 1}, s.notTooMany)
+	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
 }
 
 // rowBytes is how many bytes of a row so many columns take.

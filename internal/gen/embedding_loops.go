@@ -57,7 +57,7 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 	if factors != nil {
 		shift := map[int]uint64{8: 0, 4: 1, 2: 2}[factors.size]
 		s.c.MOVQ(s.begin, at)
-		s.c.SUBQ(s.positions, at)
+		s.c.SUBQ(s.listed(), at)
 		s.c.SHRQ(operand.Imm(shift), at)
 		s.c.ADDQ(s.param("factors"), at)
 		begin = func(reg.GPVirtual) {
@@ -102,10 +102,10 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 
 // term returns a vector of a row as an operand.
 func (s *rowSum) term(from memory) any {
-	if s.out == s.compute && s.tail == nil {
+	if s.out == s.compute && s.tail == nil && s.shifted.few == nil {
 		return from
 	}
-	return s.out.load(s.kernel, from)
+	return s.load(from)
 }
 
 // eachRow emits the loops over the rows of a result, one at least: begin what
@@ -143,9 +143,13 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 			c.IMULQ(s.stride, row)
 			begin(at)
 			for v := range s.group {
-				take(v, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}})
+				rows, ask := s.rows, v*bytes
+				if v >= s.fixed() { // the line that a row ends in
+					rows, ask = s.shifted.lastRows, s.group*bytes-1
+				}
+				take(v, memory{operand.Mem{Base: rows, Index: row, Scale: 1, Disp: v * bytes}})
 				if asks && v*bytes%64 == 0 {
-					c.PREFETCHT0(operand.Mem{Base: s.rows, Index: later, Scale: 1, Disp: v * bytes})
+					c.PREFETCHT0(operand.Mem{Base: rows, Index: later, Scale: 1, Disp: ask})
 				}
 			}
 			c.ADDQ(operand.Imm(8), at)

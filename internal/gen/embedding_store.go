@@ -28,31 +28,32 @@ func (s *rowSum) finish(sum value, empty string) {
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
 func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
-	if s.tail != nil {
+	if s.tail != nil || s.shifted.few != nil {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.narrows() {
 		s.when(sumBF16|sumF16, func() {
-			s.storeZeros(zero, s.group*s.lanes*f16.size)
+			s.storeZeros(zero, f16.size)
 			s.c.JMP(operand.LabelRef(stored))
 		})
 	}
-	s.storeZeros(zero, s.group*s.lanes*s.out.size)
+	s.storeZeros(zero, s.out.size)
 	s.c.JMP(operand.LabelRef(stored))
 }
 
-// storeZeros stores so many bytes of zeros.
-func (s *rowSum) storeZeros(zero reg.VecVirtual, bytes int) {
+// storeZeros stores zeros of a size.
+func (s *rowSum) storeZeros(zero reg.VecVirtual, size int) {
 	var zeros []reg.Register
-	for ; bytes >= s.isa.bytes; bytes -= s.isa.bytes {
-		zeros = append(zeros, zero)
+	for bytes := s.group * s.lanes * size; bytes > 0; bytes -= s.isa.bytes {
+		if bytes >= s.isa.bytes {
+			zeros = append(zeros, zero)
+		} else {
+			zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
+		}
 	}
-	if bytes > 0 {
-		zeros = append(zeros, zero.AsY())
-	}
-	s.storeEither(zeros, s.place(0), s.ifStream)
+	s.storeTile(zeros, 0, s.group, size)
 }
 
 // ifStream jumps where stores go around the caches.
@@ -67,17 +68,20 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	branch(s.c.TESTQ, operand.U32(sumWide), s.param("mode"), s.c.JEQ, narrow)
 	for v := range sum {
 		r := s.inOrder(sum, v)
-		to := memory{operand.Mem{Base: s.to, Disp: v * s.isa.bytes}}
-		if s.tail != nil {
+		to := s.placeOf(v, s.compute.size)
+		switch {
+		case s.tail != nil:
 			s.compute.masked(s.kernel, []reg.Register{r}, to)
-		} else {
+		case s.shifted.few != nil:
+			s.emit(s.ps("VMASKMOV"), r, s.shifted.few, to)
+		default:
 			s.emit(s.ps("VMOVU"), r, to)
 		}
 	}
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
-	if s.narrows() {
+	if s.narrows() && s.shifted.few == nil {
 		s.storeNarrow(sum, sumBF16, bf16, stored)
 		s.storeNarrow(sum, sumF16, f16, stored)
 	}
@@ -96,15 +100,19 @@ func (s *rowSum) storeNarrow(sum value, bit int, t *storage, stored string) {
 }
 
 // place is where a vector of a tile is stored, rounded.
-func (s *rowSum) place(v int) memory {
-	return memory{operand.Mem{Base: s.to, Disp: v * s.lanes * s.out.size}}
+func (s *rowSum) place(v int) memory { return s.placeOf(v, s.out.size) }
+
+// placeOf is that of elements of a size.
+func (s *rowSum) placeOf(v, size int) memory {
+	return s.shiftedPlace(operand.Mem{Base: s.to, Disp: v * s.lanes * size}, v, size)
 }
 
 // addThere adds what is stored to sums.
 func (s *rowSum) addThere(sum value) {
+	s.forget(sum)
 	for v := 0; v < len(sum); v++ {
 		if !s.split {
-			s.emit(s.ps("VADD"), sum[v], s.out.load(s.kernel, s.place(v)), sum[v])
+			s.emit(s.ps("VADD"), sum[v], s.load(s.place(v)), sum[v])
 			continue
 		}
 		even, odd := s.loadPair(s.place(v), s.upper)
@@ -159,19 +167,23 @@ func (s *rowSum) divide(sum value) {
 // round rounds sums to the storage type and stores them, vectors that are whole
 // as store does: two at a time where rounding takes registers.
 func (s *rowSum) round(sum value) {
-	whole := s.group
+	whole, step := s.group, s.group
 	if s.out != s.compute {
-		s.group = min(2, whole)
+		step = min(2, whole)
 	}
-	for v := 0; v < whole; v += s.group {
-		packed := s.out.pack(s.kernel, sum[v:v+s.group])
-		if s.tail != nil {
+	for v := 0; v < whole; v += step {
+		s.group = step
+		packed := s.out.pack(s.kernel, sum[v:v+step])
+		s.group = whole
+		switch {
+		case s.tail != nil:
 			s.out.masked(s.kernel, packed, s.place(v))
-		} else {
-			s.storeEither(packed, s.place(v), s.ifStream)
+		case s.shifted.few != nil:
+			s.emit(s.ps("VMASKMOV"), packed[0], s.shifted.few, s.place(v))
+		default:
+			s.storeTile(packed, v, v+step, s.out.size)
 		}
 	}
-	s.group = whole
 }
 
 // pinRounding keeps in registers what bf16 is taken apart and rounded with.

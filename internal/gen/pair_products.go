@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -9,17 +8,16 @@ import (
 // pairsEarly is how many pairs ahead memory is asked for.
 const pairsEarly = 12
 
-// pairProducts emits the sums, in Stripe order, of the products of pairs of rows.
-func pairProducts(c *build.Context) {
-	eachKernel(c, []*storage{f32, bf16, f16}, func(k *kernel) { (&rowPairs{kernel: k}).function() })
-}
-
-// rowPairs is the kernel under construction.
+// rowPairs sums, in Stripe order, the products of pairs of rows: it is the kernel under construction.
 type rowPairs struct {
 	*kernel
 	x, y, at, left reg.GPVirtual // rows, where they are, and what is left of them
 	later          reg.GPVirtual // of the rows of y, one of a later pair
 	lanesOf        value         // the 64 lanes
+
+	// Without masks, of the elements that are less than a vector: their products, which lanes they go to, and
+	// where these lie in the last vector of a row.
+	last, lives, places reg.VecVirtual
 }
 
 func (p *rowPairs) function() {
@@ -27,13 +25,16 @@ func (p *rowPairs) function() {
 	doc := []string{name + " sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],",
 		"which lie xStride and yStride bytes apart, for count pairs."}
 	if !p.isa.masks {
-		doc = append(doc, "n is a multiple of 8.")
+		doc = append(doc, "n is 8 at least.")
 	}
 	beginFunction(c, name, "func(x *byte, xStride int, y *byte, yStride int, xs, ys *int64, count, n int, to *float32)", doc...)
 	xs, ys, to, pair := param(c, "xs"), param(c, "ys"), param(c, "to"), c.GP64()
 	p.group = stripeLanes / p.lanes
 	p.lanesOf = p.newValue()
 	p.x, p.y, p.at, p.left, p.later = c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	if !p.isa.masks {
+		p.findLast()
+	}
 	c.XORQ(pair, pair)
 	c.Label("pair")
 	branch(c.CMPQ, pair, place(p.c, "count"), c.JGE, "end")
@@ -64,6 +65,9 @@ func (p *rowPairs) sum() {
 	}
 	c.XORQ(p.at, p.at)
 	c.MOVQ(place(p.c, "n"), p.left)
+	if !p.isa.masks {
+		p.multiplyLast()
+	}
 	c.Label("stripe")
 	branch(c.CMPQ, p.left, operand.U32(stripeLanes), c.JLT, "rest")
 	for v := range p.lanesOf {
@@ -73,11 +77,8 @@ func (p *rowPairs) sum() {
 	c.SUBQ(operand.U32(stripeLanes), p.left)
 	c.JMP(operand.LabelRef("stripe"))
 	c.Label("rest")
-	for v := range p.lanesOf[1:] {
+	for v := range p.lanesOf {
 		p.some(v)
-	}
-	if p.isa.masks { // less than a stripe may end in its last vector
-		p.some(len(p.lanesOf) - 1)
 	}
 	c.Label("summed")
 }
@@ -88,20 +89,62 @@ func (p *rowPairs) some(v int) {
 	branch(c.TESTQ, p.left, p.left, c.JLE, "summed")
 	if p.isa.masks {
 		p.maskTail(p.left)
+	} else {
+		whole := p.newLabel("whole")
+		branch(c.CMPQ, p.left, operand.U32(p.lanes), c.JGE, whole)
+		p.emit("VADDPS", p.last, p.lanesOf[v], p.lanesOf[v])
+		c.JMP(operand.LabelRef("summed"))
+		c.Label(whole)
 	}
 	p.add(v)
 	p.tail = nil
 	c.SUBQ(operand.U32(p.lanes), p.left)
 }
 
-// add adds the products of a vector of a stripe.
-func (p *rowPairs) add(v int) {
-	bytes := p.lanes * p.out.size
+// findLast finds which lanes less than a vector goes to, and where the last vector of a row has it.
+func (p *rowPairs) findLast() {
+	n, count := p.c.GP64(), p.c.XMM()
+	p.last, p.lives, p.places = p.vector(), p.vector(), p.vector()
+	spread := func(to reg.VecVirtual) {
+		p.emit("VMOVQ", n, count)
+		p.emit("VPBROADCASTD", count, to)
+	}
+	p.c.MOVQ(place(p.c, "n"), n)
+	spread(p.places)
+	p.c.ANDQ(operand.Imm(uint64(p.lanes-1)), n)
+	spread(p.lives)
+	numbers := p.vector()
+	p.emit("VMOVDQU", p.laneNumbers(), numbers)
+	p.emit("VPSUBD", p.places, numbers, p.places) // of which the lowest bits count
+	p.emit("VPCMPGTD", numbers, p.lives, p.lives)
+}
+
+// multiplyLast makes the products of less than a vector, if there are any.
+func (p *rowPairs) multiplyLast() {
+	none := p.newLabel("none")
+	branch(p.c.TESTQ, operand.U32(p.lanes-1), p.left, p.c.JEQ, none)
+	p.c.LEAQ(operand.Mem{Base: p.left, Disp: -p.lanes}, p.at)
+	p.c.SHLQ(operand.Imm(uint64(p.out.size/2)), p.at)
+	p.emit("VPERMPS", p.product(0), p.places, p.last)
+	p.emit("VANDPS", p.lives, p.last, p.last)
+	p.c.XORQ(p.at, p.at)
+	p.c.Label(none)
+}
+
+// product multiplies elements so many bytes behind where rows are.
+func (p *rowPairs) product(bytes int) reg.VecVirtual {
 	load := func(row reg.GPVirtual) reg.VecVirtual {
-		return p.out.load(p.kernel, memory{operand.Mem{Base: row, Index: p.at, Scale: 1, Disp: v * bytes}})
+		return p.out.load(p.kernel, memory{operand.Mem{Base: row, Index: p.at, Scale: 1, Disp: bytes}})
 	}
 	x := load(p.x)
 	p.emit("VMULPS", load(p.y), x, x)
+	return x
+}
+
+// add adds the products of a vector of a stripe.
+func (p *rowPairs) add(v int) {
+	bytes := p.lanes * p.out.size
+	x := p.product(v * bytes)
 	p.emit("VADDPS", x, p.lanesOf[v], p.lanesOf[v])
 	if v*bytes%64 == 0 {
 		p.c.PREFETCHT0(operand.Mem{Base: p.later, Index: p.at, Scale: 1, Disp: v * bytes})

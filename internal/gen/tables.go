@@ -67,9 +67,9 @@ var kernelTables = []kernelTable{
 		few: [maxQuad]nearestAdd{gridNearestAdd1{T}, gridNearestAdd2{T}, gridNearestAdd3{T}, gridNearestAdd4{T}},`, nil},
 	{"framedKernels", "framedKernel", floatTypes[:1], `needs: {I},
 		locate: gridFramedLocate{I}, sample: gridFramedSample{I}, slope: gridFramedSlope{I},`, nil},
-	{"rowSums", "rowSum", floatTypes, `needs: {I}, in: tensor.{T}, out: tensor.{T}, columns: {2}, run: sumRows{K}, chosen: sumChosen{K},`, nil},
-	{"bagMaxima", "bagMax", floatTypes, `needs: {I}, dtype: tensor.{T}, columns: {2}, run: bagMax{K},`, nil},
-	{"pairKernels", "pairKernel", []string{"F32", "BF16", "F16"}, `needs: {I}, dtype: tensor.{T}, columns: {1}, run: pairProducts{K},`, nil},
+	{"rowSums", "rowSum", floatTypes, `needs: {I}, in: tensor.{T}, out: tensor.{T}, least: {1}, run: sumRows{K}, chosen: sumChosen{K},`, fields("few: true,", "F32", "F64")},
+	{"bagMaxima", "bagMax", floatTypes, `needs: {I}, dtype: tensor.{T}, least: {1}, run: bagMax{K},`, nil},
+	{"pairKernels", "pairKernel", []string{"F32", "BF16", "F16"}, `needs: {I}, dtype: tensor.{T}, least: {1}, run: pairProducts{K},`, nil},
 	{"rowDivisions", "rowDivision", floatTypes, `needs: {I}, dtype: tensor.{T}, run: divideRow{K},`, nil},
 	{"normKernels", "normKernel", floatTypes, `needs: {I}, dtype: tensor.{T},
 		abs: rowAbs{K}, square: rowSquare{K}, largest: rowLargest{K}, scale: rowScale{K},`,
@@ -82,13 +82,12 @@ var kernelTables = []kernelTable{
 
 // replacer fills in an entry: {I} is the instruction set, {T} the type and {K} both; {H} is {K} where types of 16
 // bits have kernels in common; {B} are the bits of {T}, {L} how many elements of its compute type a register
-// holds; {1} and {2} are what a kernel's elements are a multiple of that takes one register or two, where there are no masks.
+// holds; {1} is how many elements a kernel takes at least, where there are no masks.
 func replacer(isa *isa, name string) *strings.Replacer {
 	e := elementOf[name]
 	lanes := isa.bytes / e.computed
-	multiple := func(registers int) string { return fmt.Sprint(either(isa.masks, 1, registers*lanes)) }
 	return strings.NewReplacer("{I}", isa.name, "{T}", name, "{K}", isa.name+name, "{H}", isa.name+e.read,
-		"{B}", fmt.Sprint(e.bits), "{L}", fmt.Sprint(lanes), "{1}", multiple(1), "{2}", multiple(2))
+		"{B}", fmt.Sprint(e.bits), "{L}", fmt.Sprint(lanes), "{1}", fmt.Sprint(either(isa.masks, 1, lanes)))
 }
 
 // tablesFile returns the file of all tables.

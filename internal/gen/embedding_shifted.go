@@ -1,0 +1,190 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Tiles of columns where no mask takes less than a vector: the last pair of vectors ends where the columns do,
+// and so may begin with some that its tile has, or the tile before. Of less than two vectors the second begins
+// within the first. So each row is read once for up to 8 vectors, however many columns they have.
+
+// shifted is what a rowSum needs for them.
+type shifted struct {
+	left, moved operand.Mem    // columns that are left; how many columns the last vectors are moved by
+	lastRows    reg.GPVirtual  // rows, so moved
+	few         reg.VecVirtual // of less than a vector: which lanes are columns; else nil
+}
+
+// lists is where positions are.
+func (s *rowSum) listed() operand.Op {
+	if s.isa.masks {
+		return s.positions
+	}
+	return s.param("positions")
+}
+
+// notDone is how many columns are left.
+func (s *rowSum) notDone() operand.Op {
+	if s.isa.masks {
+		return s.columns
+	}
+	return s.shifted.left
+}
+
+// shiftedTiles emits tiles of groups: all even numbers from the largest on, then 1.
+func (s *rowSum) shiftedTiles(groups []int) {
+	c, left, done := s.c, s.c.GP64(), s.newLabel("done")
+	room := c.AllocLocal(16)
+	s.shifted = shifted{left: room, moved: room.Offset(8), lastRows: c.GP64()}
+	c.MOVQ(s.param("columns"), left)
+	c.MOVQ(left, s.shifted.left)
+	for i, group := range groups {
+		s.group = group
+		width, tile, narrower := group*s.lanes, s.newLabel("tile"), s.newLabel("narrower")
+		if group == 1 {
+			s.lessThanTwo(tile)
+			break
+		}
+		c.Label(tile)
+		c.MOVQ(s.shifted.left, left)
+		if group > 2 {
+			branch(c.CMPQ, left, operand.U32(width-2*s.lanes), c.JLE, narrower)
+		} else {
+			branch(c.CMPQ, s.param("columns"), operand.U32(width), c.JLT, narrower)
+		}
+		moved := c.GP64()
+		c.XORQ(moved, moved)
+		c.SUBQ(operand.U32(width), left)
+		c.CMOVQLT(left, moved)
+		s.shift(moved)
+		s.ofEach()
+		if i == 0 {
+			c.SUBQ(operand.U32(width), s.shifted.left)
+			c.JLE(operand.LabelRef(done))
+			c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
+			s.advance(func(bytes int) { c.ADDQ(operand.I32(width*bytes), s.param("to")) })
+			c.JMP(operand.LabelRef(tile))
+		} else {
+			c.JMP(operand.LabelRef(done))
+		}
+		c.Label(narrower)
+	}
+	c.Label(done)
+}
+
+// lessThanTwo emits a vector and, if there are more columns, the one that ends with them.
+func (s *rowSum) lessThanTwo(tile string) {
+	c, moved, few, done := s.c, s.c.GP64(), s.newLabel("few"), s.newLabel("done")
+	c.XORQ(moved, moved)
+	if s.takesFew {
+		branch(c.CMPQ, s.shifted.left, operand.U32(s.lanes), c.JLT, few)
+	}
+	c.Label(tile)
+	s.shift(moved)
+	s.ofEach()
+	c.MOVQ(s.shifted.left, moved)
+	c.SUBQ(operand.U32(s.lanes), moved)
+	branch(c.CMPQ, moved, s.shifted.moved, c.JNE, tile)
+	if s.takesFew {
+		c.JMP(operand.LabelRef(done))
+		c.Label(few)
+		s.shift(moved)
+		s.shifted.few = s.lanesBelow(s.shifted.left, s.vector())
+		s.ofEach()
+		s.shifted.few = nil
+		c.Label(done)
+	}
+}
+
+// lanesBelow sets the lanes whose numbers are below one.
+func (s *rowSum) lanesBelow(number operand.Op, to reg.VecVirtual) reg.VecVirtual {
+	whole, x := either(s.double(), "Q", "D"), s.c.XMM()
+	s.c.VMOVQ(number, x)
+	s.emit("VPBROADCAST"+whole, x, to)
+	s.emit("VPCMPGT"+whole, s.laneNumbers(), to, to)
+	return to
+}
+
+// load loads elements of the results' type.
+func (s *rowSum) load(from memory) reg.VecVirtual {
+	if s.shifted.few == nil {
+		return s.out.load(s.kernel, from)
+	}
+	v := s.vector()
+	s.emit(s.ps("VMASKMOV"), from, s.shifted.few, v)
+	return v
+}
+
+// shift moves the last vectors by so many columns.
+func (s *rowSum) shift(moved reg.GPVirtual) {
+	s.c.MOVQ(moved, s.shifted.moved)
+	if s.packed() {
+		s.c.SARQ(operand.Imm(1), moved)
+	}
+	s.c.LEAQ(operand.Mem{Base: s.rows, Index: moved, Scale: uint8(max(1, s.rowBytes(1)))}, s.shifted.lastRows)
+}
+
+// fixed is how many vectors of a tile are not moved.
+func (s *rowSum) fixed() int {
+	if s.isa.masks {
+		return s.group
+	}
+	return s.group - min(2, s.group)
+}
+
+// shiftedPlace is a place, moved with the vector v by columns of a size.
+func (s *rowSum) shiftedPlace(at operand.Mem, v, size int) memory {
+	if v >= s.fixed() {
+		moved := s.c.GP64()
+		s.c.MOVQ(s.shifted.moved, moved)
+		at.Index, at.Scale = moved, uint8(size)
+	}
+	return memory{at}
+}
+
+// storeTile stores vectors of a tile, whose elements have a size. Those stored around the caches are not moved.
+func (s *rowSum) storeTile(packed []reg.Register, from, to, size int) {
+	first := memory{operand.Mem{Base: s.to, Disp: from * s.lanes * size}}
+	fixed := max(from, s.fixed())
+	if fixed >= to {
+		s.storeEither(packed, first, s.ifStream)
+		return
+	}
+	around, done := s.newLabel("around"), s.newLabel("stored")
+	s.ifStream(around)
+	registers := len(packed) * (fixed - from) / (to - from)
+	s.put(packed[:registers], first)
+	s.put(packed[registers:], s.placeOf(fixed, size))
+	s.c.JMP(operand.LabelRef(done))
+	s.c.Label(around)
+	s.putBy("VMOVNTDQ", packed, first)
+	s.c.Label(done)
+}
+
+// forget clears the sums of columns that the tile before has added to what is there.
+func (s *rowSum) forget(sum value) {
+	if s.isa.masks || s.group > 2 {
+		return
+	}
+	count := s.c.GP64()
+	s.c.MOVQ(s.shifted.moved, count)
+	s.c.NEGQ(count)
+	if s.group == 1 {
+		s.c.ANDQ(operand.Imm(uint64(s.lanes-1)), count)
+	}
+	if s.split { // the first has the even columns
+		s.c.INCQ(count)
+	}
+	for v, r := range sum {
+		first := s.c.GP64()
+		s.c.MOVQ(count, first)
+		if s.split {
+			s.c.SUBQ(operand.Imm(uint64(v)), first)
+			s.c.SARQ(operand.Imm(1), first)
+		} else {
+			s.c.SUBQ(operand.Imm(uint64(v*s.lanes)), first)
+		}
+		s.emit(s.ps("VANDN"), r, s.lanesBelow(first, s.vector()), r)
+	}
+}
