@@ -30,11 +30,12 @@ type dotKernel struct {
 	correct func(x *int8, k int) int32
 	scale   scaleRows
 	step    int64 // what k is a multiple of
+	alone   bool  // rows that groups of 4 leave are one by themselves; else the last 4 rows are, some of them once more
 }
 
 var (
-	vnni = dotKernel{[4]dotTiles{dotVNNIRows1, dotVNNIRows2, dotVNNIRows3, dotVNNIRows4}, correctionVNNI, scaleSumsAVX512, 1}
-	avx2 = dotKernel{[4]dotTiles{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4}, nil, scaleSumsAVX2, 16}
+	vnni = dotKernel{[4]dotTiles{dotVNNIRows1, dotVNNIRows2, dotVNNIRows3, dotVNNIRows4}, correctionVNNI, scaleSumsAVX512, 1, false}
+	avx2 = dotKernel{[4]dotTiles{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4}, nil, scaleSumsAVX2, 16, true}
 )
 
 const (
@@ -130,7 +131,7 @@ type linearSums struct {
 }
 
 // rows computes the sums of some rows of x: in groups of 4 rows, or as many as there are, by 4 columns. The
-// last group and the last columns overlap those before.
+// last group, if it is not one by itself, and the last columns overlap those before.
 func (s *linearSums) rows(m, rows int64) {
 	x := &s.t.X
 	if s.kernel.correct != nil {
@@ -138,10 +139,13 @@ func (s *linearSums) rows(m, rows int64) {
 			s.minus[i] = s.kernel.correct((*int8)(x.Row(m+i, 0).P), int(s.whole))
 		}
 	}
-	together := min(4, rows)
-	dots, most := s.kernel.dots[together-1], max(4, linearProducts/(rows*s.whole)&^3)
+	together, most := min(4, rows), max(4, linearProducts/(rows*s.whole)&^3)
 	for i := int64(0); i < rows; {
+		if s.kernel.alone {
+			together = min(together, rows-i)
+		}
 		first, count := wholeOrLast(i, rows, together)
+		dots := s.kernel.dots[together-1]
 		for j := int64(0); j < s.columns; {
 			column, columns := wholeOrLast(j, s.columns, 4)
 			columns = min(columns, most)
