@@ -98,8 +98,13 @@ class Roofline:
         """Those of moves, in bytes a second, by the seconds that they took."""
         return {name: self.size / seconds[name] for name in ("copy", "read", "fill")}
 
+    def multiplier(self) -> str:
+        """The instructions that multiply bytes: VNNI, AVX2 or none."""
+        self.code.multiplier.restype = ctypes.c_char_p
+        return self.code.multiplier().decode()
+
     def multiplications(self, threads: int) -> float:
-        """The most products of bytes that are added up in a second (VNNI); 0 where it has no instruction for them."""
+        """The most products of bytes that are added up in a second by what multiplier names; 0 where that is nothing."""
         self.code.multiplications.restype = ctypes.c_double
         steps = 1 << 20
         call = lambda: self.code.multiplications(ctypes.c_size_t(steps), threads)  # noqa: E731

@@ -80,8 +80,9 @@ def targets(measured: dict[str, Results]) -> str:
     for label, op in TARGETS.items():
         row = [label]
         for results in measured.values():
-            ratios = next(r["ratios"] for r in results["quick"] if r["op"] == op)
-            bound = number(ratios["loop"]) if "loop" in ratios else f"{ratios['roofline']:.2f} of VNNI's peak"
+            found = next(r for r in results["quick"] if r["op"] == op)
+            ratios, peak = found["ratios"], found.get("peak", "VNNI")
+            bound = number(ratios["loop"]) if "loop" in ratios else f"{ratios['roofline']:.2f} of {peak}'s peak"
             row.append(" / ".join((number(ratios["eager"]), number(ratios.get("compiled")) or "-", bound)))
         rows.append(row)
     return table(["op", *measured], rows)

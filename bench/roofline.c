@@ -57,35 +57,67 @@ __attribute__((target("avx2"))) static void *move(void *p) {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f,avx512vnni"))) static void *multiply(void *p) {
+enum { VNNI_SUMS = 12, AVX2_SUMS = 8 }; /* enough to hide how long one takes, in registers */
+
+__attribute__((target("avx512f,avx512vnni"))) static void *multiply_vnni(void *p) {
   part *a = p;
-  /* Enough sums to hide how long one takes. */
-  __m512i sum[12], x = _mm512_set1_epi8(1), y = _mm512_set1_epi8(2);
-  for (int k = 0; k < 12; k++) sum[k] = _mm512_setzero_si512();
+  __m512i sum[VNNI_SUMS], x = _mm512_set1_epi8(1), y = _mm512_set1_epi8(2);
+  for (int k = 0; k < VNNI_SUMS; k++) sum[k] = _mm512_setzero_si512();
   for (size_t i = 0; i < a->steps; i++) {
-    for (int k = 0; k < 12; k++) sum[k] = _mm512_dpbusd_epi32(sum[k], x, y);
+    for (int k = 0; k < VNNI_SUMS; k++) sum[k] = _mm512_dpbusd_epi32(sum[k], x, y);
     __asm__ volatile("" : "+v"(x), "+v"(y));
   }
-  for (int k = 1; k < 12; k++) sum[0] = _mm512_add_epi32(sum[0], sum[k]);
+  for (int k = 1; k < VNNI_SUMS; k++) sum[0] = _mm512_add_epi32(sum[0], sum[k]);
   a->reads = _mm512_reduce_add_epi32(sum[0]);
+  return NULL;
+}
+
+/* Bytes that were widened to 16 bits beforehand: of bytes themselves AVX2's
+ * products do not always fit, pairs of which it adds in 16 bits. */
+__attribute__((target("avx2"))) static void *multiply_avx2(void *p) {
+  part *a = p;
+  __m256i sum[AVX2_SUMS], x = _mm256_set1_epi16(1), y = _mm256_set1_epi16(2);
+  for (int k = 0; k < AVX2_SUMS; k++) sum[k] = _mm256_setzero_si256();
+  for (size_t i = 0; i < a->steps; i++) {
+#pragma GCC unroll 8
+    for (int k = 0; k < AVX2_SUMS; k++) {
+      __asm__ volatile("" : "+x"(x)); /* else there would be one product for all */
+      sum[k] = _mm256_add_epi32(sum[k], _mm256_madd_epi16(x, y));
+    }
+  }
+  for (int k = 1; k < AVX2_SUMS; k++) sum[0] = _mm256_add_epi32(sum[0], sum[k]);
+  _mm256_storeu_si256((__m256i *)a->to, sum[0]);
   return NULL;
 }
 #endif
 
-/* Returns how many multiplications of bytes threads made, or 0 where the
- * machine has no instruction for them (VNNI). */
+/* Names the instructions whose products of bytes are counted, or none: VNNI's,
+ * or AVX2's VPMADDWD. */
+const char *multiplier(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni")) return "VNNI";
+  if (__builtin_cpu_supports("avx2")) return "AVX2";
+#endif
+  return "";
+}
+
+/* Returns how many multiplications of bytes threads made, whose products were
+ * added to sums of 32 bits. */
 double multiplications(size_t steps, int threads) {
 #if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx512vnni")) return 0;
+  int vnni = __builtin_cpu_supports("avx512vnni") != 0;
+  if (!vnni && !__builtin_cpu_supports("avx2")) return 0;
+  void *(*multiply)(void *) = vnni ? multiply_vnni : multiply_avx2;
   part parts[MAX_THREADS];
+  char sums[MAX_THREADS][32];
   pthread_t started[MAX_THREADS];
   for (int i = 0; i < threads; i++) {
-    parts[i] = (part){.steps = steps};
+    parts[i] = (part){.to = sums[i], .steps = steps};
     if (i > 0) pthread_create(&started[i], NULL, multiply, &parts[i]);
   }
   multiply(&parts[0]);
   for (int i = 1; i < threads; i++) pthread_join(started[i], NULL);
-  return 12. * 64 * (double)steps * threads;
+  return (vnni ? VNNI_SUMS * 64. : AVX2_SUMS * 16.) * (double)steps * threads;
 #else
   return 0;
 #endif

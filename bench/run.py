@@ -61,7 +61,7 @@ class Bench:
         print(
             f"{threads} threads, GB/s:",
             ", ".join(f"{k} {v / 1e9:.1f}" for k, v in self.bandwidth.items()),
-            f"; VNNI {self.products / 1e9:.0f} G products/s",
+            f"; {self.roofline.multiplier()} {self.products / 1e9:.0f} G products/s" if self.products else "",
             flush=True,
         )
 
@@ -97,6 +97,7 @@ class Bench:
             "ratios": ratios,
             "allocates": case.allocates,
             "targets": case.targets,
+            **({"peak": self.roofline.multiplier()} if case.operations else {}),
         }
 
     def table(self, makers: list[Callable[[], Case]], compile: bool = True) -> list[dict]:

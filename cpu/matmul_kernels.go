@@ -69,13 +69,13 @@ func newMatmulTypes() (types []matmulType) {
 			panels.wide.columns, panels.wideRows = 8*f.lanes, 6 // there are registers for them
 		}
 		t := matmulType{f.needs, f.other, panels, newMatmulTransposed(f.needs, f.lanes, f.transposed, f.transposedWide), f.transpose}
-		switch { // chains of 16 bits take longer than memory
-		case f.other == tensor.F16 && f.needs >= AVX512:
-			t.transposed.farRows = 1
-		case f.other == tensor.F16:
-			t.transposed.farRows = 2
-		case f.other == tensor.BF16 && f.needs < AVX512:
+		switch {
+		case f.other == tensor.BF16 && f.needs < AVX512: // chains of 16 bits take longer than memory
 			t.transposed.farRows = t.transposed.wideRows
+		case f.needs < AVX512: // two squares below each other are a line: Zen 3 takes 0.7 of the time that asking in advance does
+			t.transposed.farRows = 2
+		case f.other == tensor.F16:
+			t.transposed.farRows = 1
 		}
 		types = append(types, t)
 	}

@@ -30,11 +30,12 @@ type dotKernel struct {
 	correct func(x *int8, k int) int32
 	scale   scaleRows
 	step    int64 // what k is a multiple of
+	alone   bool  // rows that groups of 4 leave are one by themselves; else the last 4 rows are, some of them once more
 }
 
 var (
-	vnni = dotKernel{[4]dotTiles{dotVNNIRows1, dotVNNIRows2, dotVNNIRows3, dotVNNIRows4}, correctionVNNI, scaleSumsAVX512, 1}
-	avx2 = dotKernel{[4]dotTiles{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4}, nil, scaleSumsAVX2, 16}
+	vnni = dotKernel{[4]dotTiles{dotVNNIRows1, dotVNNIRows2, dotVNNIRows3, dotVNNIRows4}, correctionVNNI, scaleSumsAVX512, 1, false}
+	avx2 = dotKernel{[4]dotTiles{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4}, nil, scaleSumsAVX2, 16, true}
 )
 
 const (
@@ -48,7 +49,7 @@ const (
 // linearTiles runs a tile in strips of rows.
 func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 	columns := t.N1 - t.N0
-	if columns < 4 || t.K > maxInt32Depth || t.K < kernel.step {
+	if columns < 4 || t.K > maxInt32Depth || t.K == 0 {
 		quantizedLinearGo[C](t)
 		return
 	}
@@ -130,7 +131,7 @@ type linearSums struct {
 }
 
 // rows computes the sums of some rows of x: in groups of 4 rows, or as many as there are, by 4 columns. The
-// last group and the last columns overlap those before.
+// last group, if it is not one by itself, and the last columns overlap those before.
 func (s *linearSums) rows(m, rows int64) {
 	x := &s.t.X
 	if s.kernel.correct != nil {
@@ -138,28 +139,63 @@ func (s *linearSums) rows(m, rows int64) {
 			s.minus[i] = s.kernel.correct((*int8)(x.Row(m+i, 0).P), int(s.whole))
 		}
 	}
-	together := min(4, rows)
-	dots, most := s.kernel.dots[together-1], max(4, linearProducts/(rows*s.whole)&^3)
+	if s.whole > 0 {
+		s.products(dotCodes{(*int8)(x.Row(m, 0).P), x.RowStride}, dotCodes{(*int8)(s.t.Weight.Row(s.t.N0, 0).P), s.t.Weight.RowStride}, rows, s.whole, s.acc)
+	} else {
+		clear(s.acc[:rows*s.columns])
+	}
+	if s.whole < s.t.K {
+		s.addRest(m, rows)
+	}
+}
+
+// dotCodes are rows of codes, a stride of bytes apart.
+type dotCodes struct {
+	first  *int8
+	stride int64
+}
+
+func (c dotCodes) row(i int64) *int8 {
+	return (*int8)(unsafe.Add(unsafe.Pointer(c.first), i*c.stride))
+}
+
+// products makes sums over k codes of some rows of x with the tile's of w.
+func (s *linearSums) products(x, w dotCodes, rows, k int64, acc []int32) {
+	together, most := min(4, rows), max(4, linearProducts/(rows*k)&^3)
 	for i := int64(0); i < rows; {
+		if s.kernel.alone {
+			together = min(together, rows-i)
+		}
 		first, count := wholeOrLast(i, rows, together)
+		dots := s.kernel.dots[together-1]
 		for j := int64(0); j < s.columns; {
 			column, columns := wholeOrLast(j, s.columns, 4)
 			columns = min(columns, most)
-			w := s.t.Weight.Row(s.t.N0+column, 0)
-			dots((*int8)(x.Row(m+first, 0).P), int(x.RowStride), int(count/together), (*int8)(w.P), int(s.t.Weight.RowStride), int(columns), s.ahead(4), int(s.whole),
-				&s.acc[first*s.columns+column], int(4*s.columns), &s.minus[first])
+			dots(x.row(first), int(x.stride), int(count/together), w.row(column), int(w.stride), int(columns), s.ahead(4), int(k),
+				&acc[first*s.columns+column], int(4*s.columns), &s.minus[first])
 			j = column + columns
 		}
 		i = first + count
 	}
-	if s.whole == s.t.K {
-		return
-	}
-	for i := range rows {
-		rest := x.Row(m+i, s.whole)
-		for j := range s.columns {
-			s.acc[i*s.columns+j] += dot32(rest, s.t.Weight.Row(s.t.N0+j, s.whole), s.t.K-s.whole)
+}
+
+// addRest adds the sums over the last codes, fewer than kernels take: copies of those, with zeros behind them.
+func (s *linearSums) addRest(m, rows int64) {
+	step := s.kernel.step
+	copies := unsafe.Slice((*int8)(unsafe.Pointer(&s.t.Scratch.ints[linearRests])), (LinearColumns+linearStrip)*step)
+	copyRest := func(to []int8, from *Rows, first, count int64) dotCodes {
+		for i := range count {
+			row := to[i*step:][:step]
+			clear(row[copy(row, unsafe.Slice((*int8)(from.Row(first+i, s.whole).P), s.t.K-s.whole)):])
 		}
+		return dotCodes{&to[0], step}
+	}
+	w := copyRest(copies, &s.t.Weight, s.t.N0, s.columns)
+	x := copyRest(copies[LinearColumns*step:], &s.t.X, m, rows)
+	sums := unsafe.Slice((*int32)(unsafe.Pointer(&s.t.Scratch.ints[linearRestSums])), rows*s.columns)
+	s.products(x, w, rows, step, sums)
+	for i, sum := range sums {
+		s.acc[i] += sum
 	}
 }
 

@@ -65,6 +65,8 @@ const (
 	codeStarts        = 2                                            // where bags of codes begin
 	unreadInts        = 1                                            // what prefetch has read, where there is no assembly
 	linearCorrections = LinearPanel * LinearColumns * 4 / blockBytes // of quantized_linear, behind a tile's sums of 32 bits
+	linearRestSums    = linearCorrections + 1                        // of what kernels leave of K
+	linearRests       = 2*linearCorrections + 1                      // copies of that
 )
 
 const (
