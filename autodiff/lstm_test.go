@@ -55,3 +55,25 @@ func TestLSTMCellIsItsArithmetic(t *testing.T) {
 		}
 	}
 }
+
+// TestLSTMRules asks for shapes that fit, and takes states of one dimension.
+func TestLSTMRules(t *testing.T) {
+	be := Backend(NewCPU())
+	of := func(shape ...int) Tensor[Backend] { return Zeros(be, shape...).Tensor }
+	for _, c := range []struct {
+		got  Tensor[Backend]
+		want string
+	}{
+		{of().run(OpLSTMGates, nil), "the gates are f32[]; want [..., 4*hidden]"},
+		{of(2, 3).run(OpLSTMGates, nil), "the gates are f32[2, 3]; want [..., 4*hidden]"},
+		{of(1, 4).run(OpLSTMGatesGrad, nil, of(2, 4)), "inputs are f32[1, 4] and f32[2, 4]; want one shape"},
+		{of(4).run(OpLSTMCell, nil, of()), "the gates are f32[4] and c is f32[]; want [..., 4*hidden] and [..., hidden]"},
+		{of().run(OpLSTMCell, nil, of()), "the gates are f32[] and c is f32[]; want [..., 4*hidden] and [..., hidden]"},
+		{of(2, 8).run(OpLSTMHidden, nil, of(2, 3)), "the gates are f32[2, 8] and c is f32[2, 3]; want"},
+		{of(1, 2).run(OpLSTMCellGrad, nil, of(2, 8), of(2, 2)), "the gradient is f32[1, 2]; want f32[2, 2]"},
+	} {
+		require.ErrorContains(t, c.got.Err(), c.want)
+	}
+	require.NoError(t, of(4).run(OpLSTMGates, nil).Err())
+	require.NoError(t, of(4).run(OpLSTMCell, nil, of(1)).Err())
+}

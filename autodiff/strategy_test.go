@@ -207,3 +207,21 @@ func TestBudgetCountsPositions(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, e.keep.total)
 }
+
+// Balanced computes up to eight operations in a row again, and keeps what the ninth gives.
+func TestBalancedKeepsEveryNinthOfAChain(t *testing.T) {
+	ad := over(Balanced{})
+	x := leaf(ad, []float64{0.5, 0.25, -1})
+	var all []Float[adf]
+	for range 20 {
+		x = x.Gelu()
+		all = append(all, x)
+	}
+	var kept []int
+	for i, y := range all {
+		if nodeOf(y.v).val != nil {
+			kept = append(kept, i+1)
+		}
+	}
+	require.Equal(t, []int{9, 18}, kept)
+}

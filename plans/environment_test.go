@@ -35,6 +35,7 @@ func TestEnvironment(t *testing.T) {
 	}{
 		{"go", "", "isa go\nerror <nil>\n", "select"},
 		{"", "0", "isa " + cpu.Best().String() + "\nerror <nil>\n", "select"},
+		{"avx512", "", "isa " + cpu.Best().String() + "\nerror <nil>\n", "select"}, // a cap, no demand
 		{"go", "1", "isa go\n" + `isobit: refuse fake_quantize_per_tensor row=`, "nothing"},
 		{"go", "1", taken + "\nerror <nil>\n", "nothing"},
 		{"sse", "1", `error ISOBIT_ROWS is "sse"; want one of go, avx2, avx512`, taken + "\nerror"},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // requireKind asks for an Error of a kind and returns it.
@@ -36,6 +37,15 @@ func TestRenamed(t *testing.T) {
 		require.Equal(t, want, e.Renamed(strings.ToUpper))
 		require.NotContains(t, e.Error(), "\x00")
 	}
+	plan, err := plans.Select(0, plans.MustParse("quantize_per_tensor x=f32[2] zero_point=none q=s8 qmin=0 qmax=4"), plans.Preference{})
+	require.NoError(t, err)
+	for came, want := range map[string]tensor.View{
+		"QUANTIZE_PER_TENSOR: X is S16[2]; want F32[2]":  tensor.Of([]int16{1, 2}),
+		"QUANTIZE_PER_TENSOR: X is missing; want F32[2]": {},
+	} {
+		e := requireKind(t, plan.CanImplement([]tensor.View{want, {}, {}, {}}), plans.InvalidArgument)
+		require.Equal(t, came, e.Renamed(strings.ToUpper))
+	}
 }
 
 // A kind is an error of its own, and another than the others.
@@ -43,7 +53,7 @@ func TestKinds(t *testing.T) {
 	_, err := plans.Parse("")
 	require.NotErrorIs(t, err, plans.InvalidArgument)
 	require.ErrorIs(t, fmt.Errorf("a program's: %w", err), plans.InvalidProblem)
-	for kind, text := range map[plans.Kind]string{-1: "kind(-1)", plans.InvalidProblem: "invalid problem", plans.DeviceError: "device", plans.Internal: "internal", plans.Internal + 1: "kind(9)"} {
+	for kind, text := range map[plans.Kind]string{-1: "kind(-1)", 0: "no error", plans.InvalidProblem: "invalid problem", plans.DeviceError: "device", plans.Internal: "internal", plans.Internal + 1: "kind(9)"} {
 		require.EqualError(t, kind, text)
 	}
 }

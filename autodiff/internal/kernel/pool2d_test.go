@@ -46,30 +46,37 @@ func TestMaxPoolOfTwo(t *testing.T) {
 
 // TestMaxPoolOfRows compares other windows of f32 with the general loop, which f64 takes.
 func TestMaxPoolOfRows(t *testing.T) {
-	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1, 1, -1}
+	inf, negativeZero := float32(math.Inf(1)), float32(math.Copysign(0, -1))
 	for _, p := range []Pool{
 		{H: 9, W: 8, KH: 3, KW: 3, Stride: [2]int{2, 2}, Pad: [2]int{1, 1}},
 		{H: 6, W: 11, KH: 2, KW: 3, Stride: [2]int{1, 1}, Pad: [2]int{1, 0}},
 		{H: 7, W: 12, KH: 1, KW: 5, Stride: [2]int{3, 3}, Pad: [2]int{0, 2}},
 		{H: 3, W: 2, KH: 4, KW: 4, Stride: [2]int{1, 1}, Pad: [2]int{2, 2}},
 		{H: 7, W: 7, KH: 7, KW: 7, Stride: [2]int{1, 1}},
+		// The last of a row reaches into the padding, or the only one does, on both sides.
+		{H: 9, W: 9, KH: 5, KW: 3, Stride: [2]int{3, 2}, Pad: [2]int{2, 1}},
+		{H: 4, W: 1, KH: 3, KW: 5, Stride: [2]int{1, 1}, Pad: [2]int{1, 2}},
 	} {
 		p.Planes, p.OH, p.OW = 3, (p.H+2*p.Pad[0]-p.KH)/p.Stride[0]+1, (p.W+2*p.Pad[1]-p.KW)/p.Stride[1]+1
-		x := uniform[float32](p.Planes*p.H*p.W, 5)
-		wide := make([]float64, len(x))
-		for i := range x {
-			if i*7%5 < 3 {
-				x[i] = special[i*31%len(special)]
+		for _, of := range [][]float32{
+			{0, negativeZero, inf, -inf, 1, 1, -1, 1e-30, 2e-30, 0.5, 0.25},
+			{0, negativeZero, -inf, -1, -1, -2, -3, -1e-30, -2e-30, -0.5, -0.25},
+			{float32(math.NaN()), math.Float32frombits(0xffc00000), math.Float32frombits(0x7fc00001), inf, 1, 2, -1, -2, -3, -4, -5},
+		} {
+			x := make([]float32, p.Planes*p.H*p.W)
+			wide := make([]float64, len(x))
+			for i := range x {
+				x[i] = of[Bits64(5, uint64(i))%uint64(len(of))]
+				wide[i] = float64(x[i])
 			}
-			wide[i] = float64(x[i])
-		}
-		n := p.Planes * p.OH * p.OW
-		want, wantAt, y, at := make([]float64, n), make([]int32, n), make([]float32, n), make([]int32, n)
-		MaxPool(1, &p, want, wantAt, wide)
-		MaxPool(2, &p, y, at, x)
-		require.Equal(t, wantAt, at, "%+v", p)
-		for i, v := range y {
-			require.Equal(t, math.Float32bits(x[i/(p.OH*p.OW)*p.H*p.W+int(at[i])]), math.Float32bits(v))
+			n := p.Planes * p.OH * p.OW
+			want, wantAt, y, at := make([]float64, n), make([]int32, n), make([]float32, n), make([]int32, n)
+			MaxPool(1, &p, want, wantAt, wide)
+			MaxPool(2, &p, y, at, x)
+			require.Equal(t, wantAt, at, "%+v of %v", p, of)
+			for i, v := range y {
+				require.Equal(t, math.Float32bits(x[i/(p.OH*p.OW)*p.H*p.W+int(at[i])]), math.Float32bits(v))
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (p *poolRows) run(y []float32, at []int32, x []float32, lo, hi int) {
 		plane := x[r/p.OH*p.H*p.W:][:p.H*p.W]
 		top := r%p.OH*p.Stride[0] - p.Pad[0]
 		first, end := max(top, 0), min(top+p.KH, p.H)
-		if r == lo || r%p.OH == 0 {
+		if r%p.OH == 0 {
 			next = 0
 		}
 		for next = max(next, first); next < end; next++ {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,8 +16,10 @@ func TestTaps(t *testing.T) {
 	defer cpu.Limit(cpu.Best())
 	defer func(n int) { MinPiece = n }(MinPiece)
 	MinPiece = 64
+	var taken atomic.Int64
 	scratch := func(n int) ([]float32, func()) {
-		return slices.Repeat([]float32{float32(math.NaN())}, n), func() {}
+		taken.Add(1)
+		return slices.Repeat([]float32{float32(math.NaN())}, n), func() { taken.Add(-1) }
 	}
 	one, two := [2]int{1, 1}, [2]int{2, 2}
 	for _, d := range []*Conv{
@@ -37,6 +40,8 @@ func TestTaps(t *testing.T) {
 		{N: 2, C: 3, H: 21, W: 30, O: 4, KH: 7, KW: 7, OH: 11, OW: 15, Stride: two, Pad: [2]int{3, 3}, Dilation: one, Groups: 1},
 		{N: 1, C: 4, H: 25, W: 19, O: 6, KH: 2, KW: 3, OH: 8, OW: 17, Stride: [2]int{3, 1}, Pad: [2]int{0, 2}, Dilation: [2]int{1, 3}, Groups: 2},
 		{N: 1, C: 2, H: 20, W: 40, O: 3, KH: 1, KW: 3, OH: 10, OW: 10, Stride: [2]int{2, 4}, Pad: [2]int{0, 1}, Dilation: one, Groups: 1},
+		{N: 1, C: 3, H: 24, W: 20, O: 4, KH: 7, KW: 3, OH: 12, OW: 20, Stride: [2]int{2, 1}, Pad: [2]int{3, 1}, Dilation: one, Groups: 1},
+		{N: 1, C: 4, H: 20, W: 20, O: 6, KH: 5, KW: 5, OH: 18, OW: 18, Stride: one, Pad: one, Dilation: one, Groups: 1},
 		{N: 1, C: 32, H: 8, W: 9, O: 2, KH: 1, KW: 1, OH: 8, OW: 9, Stride: one, Dilation: one, Groups: 1},
 		// Without elements.
 		{N: 1, C: 4, H: 3, W: 0, O: 4, KH: 2, KW: 2, OH: 4, OW: 1, Stride: one, Pad: one, Dilation: one, Groups: 4},
@@ -60,6 +65,7 @@ func TestTaps(t *testing.T) {
 					Forward(threads, d, scratch, y, x, w, bias)
 					GradInput(threads, d, scratch, dx, g, w)
 					GradWeight(threads, d, scratch, dw, g, x)
+					require.Zero(t, taken.Load(), "memory that nobody gave back")
 					return slices.Concat(bits(y), bits(dx), bits(dw))
 				}
 				want := run(cpu.Go, 1)
