@@ -70,8 +70,10 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 		sums.In[0], sums.Out[0] = tensor.F32, tensor.F32
 		b.chunk, _ = PickUpTo(RowSums, isa, sums)
 		b.slow, _ = definition(t)
-		if i := slices.IndexFunc(codeSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] && s.out == t.Out[0] }); sum && i >= 0 {
-			b.direct = &codeSums[i]
+		if i := slices.IndexFunc(codeSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] }); sum && i >= 0 {
+			direct := codeSums[i]
+			direct.out = t.Out[0]
+			b.direct = &direct
 		}
 		return b.run, true
 	})

@@ -156,6 +156,10 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 		s.call(e, all, e.Out.P, 0, 0, e.Columns, mode)
 		return
 	}
+	mode := sumWide
+	if s.codes != nil {
+		mode |= narrower[s.out] // which its terms are rounded to
+	}
 	for at, width := int64(0), int64(0); at < e.Columns; at += width {
 		width = blockOf(e.Columns-at, s.least)
 		chunks := NewChunks[C](e.Scratch, 2, int(width))
@@ -163,7 +167,7 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 			m := min(ChunkSize, len(e.Positions)-i)
 			acc, chunk := chunks.nextChunk(m), e.Scratch.Ints(0, 2)
 			chunk[0], chunk[1] = int64(i), int64(i+m)
-			s.call(e, chunk, unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, sumWide)
+			s.call(e, chunk, unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, mode)
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
 	}

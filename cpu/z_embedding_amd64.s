@@ -858,33 +858,36 @@ tooMany4:
 over5:
 	ADDQ  $0x00000400, R8
 	ADDQ  $+1024, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide70
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip70
+	JEQ   skip71
 	ADDQ  $-512, to+56(FP)
 
-skip70:
+skip71:
+wide70:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower72
+	JLT  narrower73
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over76
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result73:
+result74:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many76
+	JGT  many77
 
-few77:
+few78:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -894,9 +897,9 @@ few77:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty79
+	JGE     empty80
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
+	JEQ     none81
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -907,9 +910,9 @@ few77:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows82
+	JGE     rows83
 
-row81:
+row82:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -942,13 +945,13 @@ row81:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row81
+	JLT          row82
 
-rows82:
+rows83:
 	CMPQ R11, SI
-	JGE  rows84
+	JGE  rows85
 
-row83:
+row84:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -971,21 +974,21 @@ row83:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row83
+	JLT          row84
 
-rows84:
-	JMP summed78
+rows85:
+	JMP summed79
 
-none80:
+none81:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows86
+	JGE     rows87
 
-row85:
+row86:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1008,13 +1011,13 @@ row85:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row85
+	JLT        row86
 
-rows86:
+rows87:
 	CMPQ R10, SI
-	JGE  rows88
+	JGE  rows89
 
-row87:
+row88:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1027,17 +1030,17 @@ row87:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row87
+	JLT    row88
 
-rows88:
-summed78:
-summed89:
+rows89:
+summed79:
+summed90:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special92
+	JNE  special93
 
-final90:
+final91:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around94
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -1046,9 +1049,9 @@ final90:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored94
+	JMP       stored95
 
-around93:
+around94:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -1058,23 +1061,23 @@ around93:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored94:
-stored91:
+stored95:
+stored92:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result74
+	JMP  over76
 
-many76:
+many77:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
+	JEQ   tooMany75
+	JMP   few78
 
-special92:
+special93:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow95
+	JEQ     narrow96
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1083,14 +1086,14 @@ special92:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored91
+	JMP     stored92
 
-narrow95:
+narrow96:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip96
+	JEQ          skip97
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty97
+	JEQ          empty98
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R10, X19, X19
@@ -1104,12 +1107,12 @@ narrow95:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty97:
-skip96:
+empty98:
+skip97:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip98
-	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip99
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip100
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -1135,7 +1138,7 @@ skip96:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip99:
+skip100:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -1150,14 +1153,14 @@ skip99:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around100
+	JNE           around101
 	VMOVDQU64     Z8, (DX)
-	JMP           stored101
+	JMP           stored102
 
-around100:
+around101:
 	VMOVNTDQ Z8, (DX)
 
-stored101:
+stored102:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -1172,14 +1175,14 @@ stored101:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around102
+	JNE           around103
 	VMOVDQU64     Z8, 64(DX)
-	JMP           stored103
+	JMP           stored104
 
-around102:
+around103:
 	VMOVNTDQ Z8, 64(DX)
 
-stored103:
+stored104:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -1194,14 +1197,14 @@ stored103:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around104
+	JNE           around105
 	VMOVDQU64     Z8, 128(DX)
-	JMP           stored105
+	JMP           stored106
 
-around104:
+around105:
 	VMOVNTDQ Z8, 128(DX)
 
-stored105:
+stored106:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -1216,21 +1219,21 @@ stored105:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around106
+	JNE           around107
 	VMOVDQU64     Z8, 192(DX)
-	JMP           stored107
+	JMP           stored108
 
-around106:
+around107:
 	VMOVNTDQ Z8, 192(DX)
 
-stored107:
-	JMP stored91
+stored108:
+	JMP stored92
 
-skip98:
+skip99:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip108
-	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip109
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip110
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -1248,64 +1251,64 @@ skip98:
 	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip109:
+skip110:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around111
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
-	JMP       stored111
+	JMP       stored112
 
-around110:
+around111:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
 
-stored111:
+stored112:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around113
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
-	JMP       stored113
+	JMP       stored114
 
-around112:
+around113:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
 
-stored113:
+stored114:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around114
+	JNE       around115
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
-	JMP       stored115
+	JMP       stored116
 
-around114:
+around115:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
 
-stored115:
+stored116:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around117
 	VMOVDQU64 Y8, 192(DX)
 	VMOVDQU64 Y9, 224(DX)
-	JMP       stored117
+	JMP       stored118
 
-around116:
+around117:
 	VMOVNTDQ Y8, 192(DX)
 	VMOVNTDQ Y9, 224(DX)
 
-stored117:
-	JMP stored91
+stored118:
+	JMP stored92
 
-skip108:
+skip109:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip119
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -1323,34 +1326,34 @@ skip108:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip118:
-	JMP final90
+skip119:
+	JMP final91
 
-empty79:
+empty80:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed89
+	JNE       summed90
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip119
+	JEQ       skip120
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around121
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored121
+	JMP       stored122
 
-around120:
+around121:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored121:
-	JMP stored91
+stored122:
+	JMP stored92
 
-skip119:
+skip120:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around122
+	JNE       around123
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -1359,9 +1362,9 @@ skip119:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored123
+	JMP       stored124
 
-around122:
+around123:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -1371,41 +1374,44 @@ around122:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored123:
-	JMP stored91
+stored124:
+	JMP stored92
 
-tooMany74:
+tooMany75:
 	MOVQ DI, results+24(FP)
 
-over75:
+over76:
 	ADDQ  $0x00000200, R8
 	ADDQ  $+512, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide125
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip124
+	JEQ   skip126
 	ADDQ  $-256, to+56(FP)
 
-skip124:
+skip126:
+wide125:
 	SUBQ $0x00000080, R9
 
-narrower72:
+narrower73:
 	CMPQ R9, $0x00000060
-	JLT  narrower126
+	JLT  narrower128
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over129
+	JGE  over131
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result127:
+result129:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many130
+	JGT  many132
 
-few131:
+few133:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1413,9 +1419,9 @@ few131:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty133
+	JGE     empty135
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none134
+	JEQ     none136
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1426,9 +1432,9 @@ few131:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows136
+	JGE     rows138
 
-row135:
+row137:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -1455,13 +1461,13 @@ row135:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row135
+	JLT          row137
 
-rows136:
+rows138:
 	CMPQ R11, SI
-	JGE  rows138
+	JGE  rows140
 
-row137:
+row139:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -1480,21 +1486,21 @@ row137:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row137
+	JLT          row139
 
-rows138:
-	JMP summed132
+rows140:
+	JMP summed134
 
-none134:
+none136:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows140
+	JGE     rows142
 
-row139:
+row141:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1513,13 +1519,13 @@ row139:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row139
+	JLT        row141
 
-rows140:
+rows142:
 	CMPQ R10, SI
-	JGE  rows142
+	JGE  rows144
 
-row141:
+row143:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1530,26 +1536,26 @@ row141:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row141
+	JLT    row143
 
-rows142:
-summed132:
-summed143:
+rows144:
+summed134:
+summed145:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special146
+	JNE  special148
 
-final144:
+final146:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around147
+	JNE       around149
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	VMOVDQU64 Z4, 256(DX)
 	VMOVDQU64 Z5, 320(DX)
-	JMP       stored148
+	JMP       stored150
 
-around147:
+around149:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -1557,37 +1563,37 @@ around147:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 
-stored148:
-stored145:
+stored150:
+stored147:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result127
-	JMP  over129
+	JLT  result129
+	JMP  over131
 
-many130:
+many132:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany128
-	JMP   few131
+	JEQ   tooMany130
+	JMP   few133
 
-special146:
+special148:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow149
+	JEQ     narrow151
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	VMOVUPS Z4, 256(DX)
 	VMOVUPS Z5, 320(DX)
-	JMP     stored145
+	JMP     stored147
 
-narrow149:
+narrow151:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
+	JEQ          skip152
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty151
+	JEQ          empty153
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R10, X20, X20
@@ -1599,12 +1605,12 @@ narrow149:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty151:
-skip150:
+empty153:
+skip152:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip152
+	JEQ       skip154
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip153
+	JEQ       skip155
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -1624,7 +1630,7 @@ skip150:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip153:
+skip155:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -1639,14 +1645,14 @@ skip153:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around154
+	JNE           around156
 	VMOVDQU64     Z6, (DX)
-	JMP           stored155
+	JMP           stored157
 
-around154:
+around156:
 	VMOVNTDQ Z6, (DX)
 
-stored155:
+stored157:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -1661,14 +1667,14 @@ stored155:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around156
+	JNE           around158
 	VMOVDQU64     Z6, 64(DX)
-	JMP           stored157
+	JMP           stored159
 
-around156:
+around158:
 	VMOVNTDQ Z6, 64(DX)
 
-stored157:
+stored159:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -1683,21 +1689,21 @@ stored157:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around158
+	JNE           around160
 	VMOVDQU64     Z6, 128(DX)
-	JMP           stored159
+	JMP           stored161
 
-around158:
+around160:
 	VMOVNTDQ Z6, 128(DX)
 
-stored159:
-	JMP stored145
+stored161:
+	JMP stored147
 
-skip152:
+skip154:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip160
+	JEQ       skip162
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip161
+	JEQ       skip163
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -1711,51 +1717,51 @@ skip152:
 	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip161:
+skip163:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around162
+	JNE       around164
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
-	JMP       stored163
-
-around162:
-	VMOVNTDQ Y6, (DX)
-	VMOVNTDQ Y7, 32(DX)
-
-stored163:
-	VCVTPS2PH $0x00, Z2, Y6
-	VCVTPS2PH $0x00, Z3, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
-	VMOVDQU64 Y6, 64(DX)
-	VMOVDQU64 Y7, 96(DX)
 	JMP       stored165
 
 around164:
-	VMOVNTDQ Y6, 64(DX)
-	VMOVNTDQ Y7, 96(DX)
+	VMOVNTDQ Y6, (DX)
+	VMOVNTDQ Y7, 32(DX)
 
 stored165:
-	VCVTPS2PH $0x00, Z4, Y6
-	VCVTPS2PH $0x00, Z5, Y7
+	VCVTPS2PH $0x00, Z2, Y6
+	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around166
-	VMOVDQU64 Y6, 128(DX)
-	VMOVDQU64 Y7, 160(DX)
+	VMOVDQU64 Y6, 64(DX)
+	VMOVDQU64 Y7, 96(DX)
 	JMP       stored167
 
 around166:
+	VMOVNTDQ Y6, 64(DX)
+	VMOVNTDQ Y7, 96(DX)
+
+stored167:
+	VCVTPS2PH $0x00, Z4, Y6
+	VCVTPS2PH $0x00, Z5, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around168
+	VMOVDQU64 Y6, 128(DX)
+	VMOVDQU64 Y7, 160(DX)
+	JMP       stored169
+
+around168:
 	VMOVNTDQ Y6, 128(DX)
 	VMOVNTDQ Y7, 160(DX)
 
-stored167:
-	JMP stored145
+stored169:
+	JMP stored147
 
-skip160:
+skip162:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip168
+	JEQ     skip170
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -1769,41 +1775,41 @@ skip160:
 	VMOVUPS 320(DX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip168:
-	JMP final144
+skip170:
+	JMP final146
 
-empty133:
+empty135:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed143
+	JNE       summed145
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip169
+	JEQ       skip171
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around170
+	JNE       around172
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
-	JMP       stored171
+	JMP       stored173
 
-around170:
+around172:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 
-stored171:
-	JMP stored145
+stored173:
+	JMP stored147
 
-skip169:
+skip171:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around172
+	JNE       around174
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	VMOVDQU64 Z0, 256(DX)
 	VMOVDQU64 Z0, 320(DX)
-	JMP       stored173
+	JMP       stored175
 
-around172:
+around174:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -1811,49 +1817,52 @@ around172:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 
-stored173:
-	JMP stored145
+stored175:
+	JMP stored147
 
-tooMany128:
+tooMany130:
 	MOVQ DI, results+24(FP)
 
-over129:
+over131:
 	ADDQ  $0x00000180, R8
 	ADDQ  $+384, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide176
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip174
+	JEQ   skip177
 	ADDQ  $-192, to+56(FP)
 
-skip174:
+skip177:
+wide176:
 	SUBQ $0x00000060, R9
 
-narrower126:
+narrower128:
 	CMPQ R9, $0x00000040
-	JLT  narrower176
+	JLT  narrower179
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over179
+	JGE  over182
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result177:
+result180:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many180
+	JGT  many183
 
-few181:
+few184:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty183
+	JGE     empty186
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none184
+	JEQ     none187
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1864,9 +1873,9 @@ few181:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows186
+	JGE     rows189
 
-row185:
+row188:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -1887,13 +1896,13 @@ row185:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row185
+	JLT          row188
 
-rows186:
+rows189:
 	CMPQ R11, SI
-	JGE  rows188
+	JGE  rows191
 
-row187:
+row190:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -1908,21 +1917,21 @@ row187:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row187
+	JLT          row190
 
-rows188:
-	JMP summed182
+rows191:
+	JMP summed185
 
-none184:
+none187:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows190
+	JGE     rows193
 
-row189:
+row192:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1937,13 +1946,13 @@ row189:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row189
+	JLT        row192
 
-rows190:
+rows193:
 	CMPQ R10, SI
-	JGE  rows192
+	JGE  rows195
 
-row191:
+row194:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1952,58 +1961,58 @@ row191:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row191
+	JLT    row194
 
-rows192:
-summed182:
-summed193:
+rows195:
+summed185:
+summed196:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special196
+	JNE  special199
 
-final194:
+final197:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around200
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored198
+	JMP       stored201
 
-around197:
+around200:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
+stored201:
 stored198:
-stored195:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result177
-	JMP  over179
+	JLT  result180
+	JMP  over182
 
-many180:
+many183:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany178
-	JMP   few181
+	JEQ   tooMany181
+	JMP   few184
 
-special196:
+special199:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow199
+	JEQ     narrow202
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored195
+	JMP     stored198
 
-narrow199:
+narrow202:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip200
+	JEQ          skip203
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty201
+	JEQ          empty204
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R10, X21, X21
@@ -2013,12 +2022,12 @@ narrow199:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty201:
-skip200:
+empty204:
+skip203:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip202
+	JEQ       skip205
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip203
+	JEQ       skip206
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -2032,7 +2041,7 @@ skip200:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip203:
+skip206:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -2047,14 +2056,14 @@ skip203:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around204
+	JNE           around207
 	VMOVDQU64     Z4, (DX)
-	JMP           stored205
+	JMP           stored208
 
-around204:
+around207:
 	VMOVNTDQ Z4, (DX)
 
-stored205:
+stored208:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -2069,21 +2078,21 @@ stored205:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around206
+	JNE           around209
 	VMOVDQU64     Z4, 64(DX)
-	JMP           stored207
+	JMP           stored210
 
-around206:
+around209:
 	VMOVNTDQ Z4, 64(DX)
 
-stored207:
-	JMP stored195
+stored210:
+	JMP stored198
 
-skip202:
+skip205:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip208
+	JEQ       skip211
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip209
+	JEQ       skip212
 	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(DX), Z4
@@ -2093,38 +2102,38 @@ skip202:
 	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip209:
+skip212:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around210
+	JNE       around213
 	VMOVDQU64 Y4, (DX)
 	VMOVDQU64 Y5, 32(DX)
-	JMP       stored211
+	JMP       stored214
 
-around210:
+around213:
 	VMOVNTDQ Y4, (DX)
 	VMOVNTDQ Y5, 32(DX)
 
-stored211:
+stored214:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around212
+	JNE       around215
 	VMOVDQU64 Y4, 64(DX)
 	VMOVDQU64 Y5, 96(DX)
-	JMP       stored213
+	JMP       stored216
 
-around212:
+around215:
 	VMOVNTDQ Y4, 64(DX)
 	VMOVNTDQ Y5, 96(DX)
 
-stored213:
-	JMP stored195
+stored216:
+	JMP stored198
 
-skip208:
+skip211:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip214
+	JEQ     skip217
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -2134,83 +2143,86 @@ skip208:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip214:
-	JMP final194
+skip217:
+	JMP final197
 
-empty183:
+empty186:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed193
+	JNE       summed196
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip215
+	JEQ       skip218
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around216
+	JNE       around219
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored217
+	JMP       stored220
 
-around216:
+around219:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored217:
-	JMP stored195
+stored220:
+	JMP stored198
 
-skip215:
+skip218:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around218
+	JNE       around221
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored219
+	JMP       stored222
 
-around218:
+around221:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored219:
-	JMP stored195
+stored222:
+	JMP stored198
 
-tooMany178:
+tooMany181:
 	MOVQ DI, results+24(FP)
 
-over179:
+over182:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide223
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip220
+	JEQ   skip224
 	ADDQ  $-128, to+56(FP)
 
-skip220:
+skip224:
+wide223:
 	SUBQ $0x00000040, R9
 
-narrower176:
+narrower179:
 	CMPQ R9, $0x00000020
-	JLT  narrower222
+	JLT  narrower226
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over225
+	JGE  over229
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result223:
+result227:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many226
+	JGT  many230
 
-few227:
+few231:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty229
+	JGE     empty233
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none230
+	JEQ     none234
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2221,9 +2233,9 @@ few227:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows232
+	JGE     rows236
 
-row231:
+row235:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -2238,13 +2250,13 @@ row231:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row231
+	JLT          row235
 
-rows232:
+rows236:
 	CMPQ R11, SI
-	JGE  rows234
+	JGE  rows238
 
-row233:
+row237:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2255,7 +2267,7 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows234
+	JGE          rows238
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2266,7 +2278,7 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows234
+	JGE          rows238
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2277,7 +2289,7 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows234
+	JGE          rows238
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2288,21 +2300,21 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row233
+	JLT          row237
 
-rows234:
-	JMP summed228
+rows238:
+	JMP summed232
 
-none230:
+none234:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows236
+	JGE     rows240
 
-row235:
+row239:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2313,86 +2325,86 @@ row235:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row235
+	JLT        row239
 
-rows236:
+rows240:
 	CMPQ R10, SI
-	JGE  rows238
+	JGE  rows242
 
-row237:
+row241:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows238
+	JGE    rows242
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows238
+	JGE    rows242
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows238
+	JGE    rows242
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row237
+	JLT    row241
 
-rows238:
-summed228:
-summed239:
+rows242:
+summed232:
+summed243:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special242
+	JNE  special246
 
-final240:
+final244:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around243
+	JNE       around247
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored244
+	JMP       stored248
 
-around243:
+around247:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored244:
-stored241:
+stored248:
+stored245:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result227
+	JMP  over229
 
-many226:
+many230:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany224
-	JMP   few227
+	JEQ   tooMany228
+	JMP   few231
 
-special242:
+special246:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow245
+	JEQ     narrow249
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored241
+	JMP     stored245
 
-narrow245:
+narrow249:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip246
+	JEQ          skip250
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty247
+	JEQ          empty251
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R10, X22, X22
@@ -2400,12 +2412,12 @@ narrow245:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty247:
-skip246:
+empty251:
+skip250:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip248
+	JEQ       skip252
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip249
+	JEQ       skip253
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -2413,7 +2425,7 @@ skip246:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip249:
+skip253:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -2428,120 +2440,123 @@ skip249:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around250
+	JNE           around254
 	VMOVDQU64     Z2, (DX)
-	JMP           stored251
+	JMP           stored255
 
-around250:
+around254:
 	VMOVNTDQ Z2, (DX)
 
-stored251:
-	JMP stored241
+stored255:
+	JMP stored245
 
-skip248:
+skip252:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip252
+	JEQ       skip256
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip253
+	JEQ       skip257
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip253:
+skip257:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around254
+	JNE       around258
 	VMOVDQU64 Y2, (DX)
 	VMOVDQU64 Y3, 32(DX)
-	JMP       stored255
+	JMP       stored259
 
-around254:
+around258:
 	VMOVNTDQ Y2, (DX)
 	VMOVNTDQ Y3, 32(DX)
 
-stored255:
-	JMP stored241
+stored259:
+	JMP stored245
 
-skip252:
+skip256:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip256
+	JEQ     skip260
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip256:
-	JMP final240
+skip260:
+	JMP final244
 
-empty229:
+empty233:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed239
+	JNE       summed243
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip257
+	JEQ       skip261
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
+	JNE       around262
 	VMOVDQU64 Z0, (DX)
-	JMP       stored259
+	JMP       stored263
 
-around258:
+around262:
 	VMOVNTDQ Z0, (DX)
 
-stored259:
-	JMP stored241
+stored263:
+	JMP stored245
 
-skip257:
+skip261:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around260
+	JNE       around264
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored261
+	JMP       stored265
 
-around260:
+around264:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored261:
-	JMP stored241
+stored265:
+	JMP stored245
 
-tooMany224:
+tooMany228:
 	MOVQ DI, results+24(FP)
 
-over225:
+over229:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide266
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip262
+	JEQ   skip267
 	ADDQ  $-64, to+56(FP)
 
-skip262:
+skip267:
+wide266:
 	SUBQ $0x00000020, R9
 
-narrower222:
+narrower226:
 	CMPQ R9, $0x00000010
-	JLT  narrower264
+	JLT  narrower269
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over267
+	JGE  over272
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result265:
+result270:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many268
+	JGT  many273
 
-few269:
+few274:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty271
+	JGE     empty276
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none272
+	JEQ     none277
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2552,9 +2567,9 @@ few269:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows274
+	JGE     rows279
 
-row273:
+row278:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -2566,13 +2581,13 @@ row273:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row273
+	JLT          row278
 
-rows274:
+rows279:
 	CMPQ R11, SI
-	JGE  rows276
+	JGE  rows281
 
-row275:
+row280:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2581,7 +2596,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows281
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2590,7 +2605,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows281
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2599,7 +2614,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows281
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2608,7 +2623,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows281
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2617,7 +2632,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows281
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2626,7 +2641,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows281
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2635,7 +2650,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows281
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2644,21 +2659,21 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row275
+	JLT          row280
 
-rows276:
-	JMP summed270
+rows281:
+	JMP summed275
 
-none272:
+none277:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows278
+	JGE     rows283
 
-row277:
+row282:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2667,120 +2682,120 @@ row277:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row277
+	JLT        row282
 
-rows278:
+rows283:
 	CMPQ R10, SI
-	JGE  rows280
+	JGE  rows285
 
-row279:
+row284:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows285
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows285
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows285
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows285
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows285
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows285
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows285
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row279
+	JLT    row284
 
-rows280:
-summed270:
-summed281:
+rows285:
+summed275:
+summed286:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special284
+	JNE  special289
 
-final282:
+final287:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around285
+	JNE       around290
 	VMOVDQU64 Z0, (DX)
-	JMP       stored286
+	JMP       stored291
 
-around285:
+around290:
 	VMOVNTDQ Z0, (DX)
 
-stored286:
-stored283:
+stored291:
+stored288:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result270
+	JMP  over272
 
-many268:
+many273:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany266
-	JMP   few269
+	JEQ   tooMany271
+	JMP   few274
 
-special284:
+special289:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow287
+	JEQ     narrow292
 	VMOVUPS Z0, (DX)
-	JMP     stored283
+	JMP     stored288
 
-narrow287:
+narrow292:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip288
+	JEQ          skip293
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty289
+	JEQ          empty294
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty289:
-skip288:
+empty294:
+skip293:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip290
+	JEQ       skip295
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip291
+	JEQ       skip296
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip291:
+skip296:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -2789,114 +2804,117 @@ skip291:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around292
+	JNE           around297
 	VMOVDQU64     Y1, (DX)
-	JMP           stored293
+	JMP           stored298
 
-around292:
+around297:
 	VMOVNTDQ Y1, (DX)
 
-stored293:
-	JMP stored283
+stored298:
+	JMP stored288
 
-skip290:
+skip295:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip294
+	JEQ       skip299
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip295
+	JEQ       skip300
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip295:
+skip300:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around296
+	JNE       around301
 	VMOVDQU64 Y1, (DX)
-	JMP       stored297
+	JMP       stored302
 
-around296:
+around301:
 	VMOVNTDQ Y1, (DX)
 
-stored297:
-	JMP stored283
+stored302:
+	JMP stored288
 
-skip294:
+skip299:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip298
+	JEQ     skip303
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip298:
-	JMP final282
+skip303:
+	JMP final287
 
-empty271:
+empty276:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed281
+	JNE       summed286
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip299
+	JEQ       skip304
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around300
+	JNE       around305
 	VMOVDQU64 Y0, (DX)
-	JMP       stored301
+	JMP       stored306
 
-around300:
+around305:
 	VMOVNTDQ Y0, (DX)
 
-stored301:
-	JMP stored283
-
-skip299:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around302
-	VMOVDQU64 Z0, (DX)
-	JMP       stored303
-
-around302:
-	VMOVNTDQ Z0, (DX)
-
-stored303:
-	JMP stored283
-
-tooMany266:
-	MOVQ DI, results+24(FP)
-
-over267:
-	ADDQ  $0x00000040, R8
-	ADDQ  $+64, to+56(FP)
-	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip304
-	ADDQ  $-32, to+56(FP)
+stored306:
+	JMP stored288
 
 skip304:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around307
+	VMOVDQU64 Z0, (DX)
+	JMP       stored308
+
+around307:
+	VMOVNTDQ Z0, (DX)
+
+stored308:
+	JMP stored288
+
+tooMany271:
+	MOVQ DI, results+24(FP)
+
+over272:
+	ADDQ  $0x00000040, R8
+	ADDQ  $+64, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide309
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip310
+	ADDQ  $-32, to+56(FP)
+
+skip310:
+wide309:
 	SUBQ $0x00000010, R9
 
-narrower264:
+narrower269:
 	TESTQ R9, R9
-	JLE   done305
+	JLE   done311
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over308
+	JGE   over314
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result306:
+result312:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many309
+	JGT  many315
 
-few310:
+few316:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty312
+	JGE     empty318
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none313
+	JEQ     none319
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -2907,9 +2925,9 @@ few310:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows315
+	JGE     rows321
 
-row314:
+row320:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -2922,13 +2940,13 @@ row314:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row314
+	JLT          row320
 
-rows315:
+rows321:
 	CMPQ R10, SI
-	JGE  rows317
+	JGE  rows323
 
-row316:
+row322:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2938,7 +2956,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2948,7 +2966,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2958,7 +2976,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2968,7 +2986,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2978,7 +2996,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2988,7 +3006,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2998,7 +3016,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows323
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -3008,21 +3026,21 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row316
+	JLT          row322
 
-rows317:
-	JMP summed311
+rows323:
+	JMP summed317
 
-none313:
+none319:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows319
+	JGE     rows325
 
-row318:
+row324:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -3032,121 +3050,121 @@ row318:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row318
+	JLT        row324
 
-rows319:
+rows325:
 	CMPQ R9, SI
-	JGE  rows321
+	JGE  rows327
 
-row320:
+row326:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows327
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows327
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows327
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows327
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows327
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows327
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows327
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row320
+	JLT       row326
 
-rows321:
-summed311:
-summed322:
+rows327:
+summed317:
+summed328:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special325
+	JNE  special331
 
-final323:
+final329:
 	VMOVUPS Z0, K1, (DX)
 
-stored324:
+stored330:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result306
-	JMP  over308
+	JLT  result312
+	JMP  over314
 
-many309:
+many315:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany307
-	JMP   few310
+	JEQ   tooMany313
+	JMP   few316
 
-special325:
+special331:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow326
+	JEQ     narrow332
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored324
+	JMP     stored330
 
-narrow326:
+narrow332:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip327
+	JEQ          skip333
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty328
+	JEQ          empty334
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty328:
-skip327:
+empty334:
+skip333:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip329
+	JEQ         skip335
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip330
+	JEQ         skip336
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip330:
+skip336:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -3155,38 +3173,38 @@ skip330:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored324
+	JMP           stored330
 
-skip329:
+skip335:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip331
+	JEQ         skip337
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip332
+	JEQ         skip338
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip332:
+skip338:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored324
+	JMP       stored330
 
-skip331:
+skip337:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip333
+	JEQ       skip339
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip333:
-	JMP final323
+skip339:
+	JMP final329
 
-empty312:
-	JMP summed322
+empty318:
+	JMP summed328
 
-tooMany307:
+tooMany313:
 	MOVQ DI, results+24(FP)
 
-over308:
-done305:
+over314:
+done311:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -3283,32 +3301,32 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none334
+	JEQ   none340
 	SUBQ  CX, DX
 
-none334:
+none340:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile335:
+tile341:
 	CMPQ R10, $0x00000080
-	JLT  narrower336
+	JLT  narrower342
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over339
+	JGE  over345
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result337:
+result343:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many340
+	JGT  many346
 
-few341:
+few347:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3318,7 +3336,7 @@ few341:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty342
+	JGE     empty348
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3329,9 +3347,9 @@ few341:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows344
+	JGE     rows350
 
-row343:
+row349:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3374,13 +3392,13 @@ row343:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row343
+	JLT          row349
 
-rows344:
+rows350:
 	CMPQ R13, DI
-	JGE  rows346
+	JGE  rows352
 
-row345:
+row351:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3413,16 +3431,16 @@ row345:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row345
+	JLT          row351
 
-rows346:
-summed347:
+rows352:
+summed353:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special350
+	JNE  special356
 
-final348:
+final354:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around351
+	JNE       around357
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
@@ -3431,9 +3449,9 @@ final348:
 	VMOVDQU64 Z5, 320(BX)
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored352
+	JMP       stored358
 
-around351:
+around357:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
@@ -3443,23 +3461,23 @@ around351:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored352:
-stored349:
+stored358:
+stored355:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result337
-	JMP  over339
+	JLT  result343
+	JMP  over345
 
-many340:
+many346:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany338
-	JMP   few341
+	JEQ   tooMany344
+	JMP   few347
 
-special350:
+special356:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow353
+	JEQ     narrow359
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -3468,14 +3486,14 @@ special350:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored349
+	JMP     stored355
 
-narrow353:
+narrow359:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip354
+	JEQ          skip360
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty355
+	JEQ          empty361
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -3489,12 +3507,12 @@ narrow353:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty355:
-skip354:
+empty361:
+skip360:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip356
+	JEQ       skip362
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip357
+	JEQ       skip363
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -3520,7 +3538,7 @@ skip354:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip357:
+skip363:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -3535,14 +3553,14 @@ skip357:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around358
+	JNE           around364
 	VMOVDQU64     Z8, (BX)
-	JMP           stored359
+	JMP           stored365
 
-around358:
+around364:
 	VMOVNTDQ Z8, (BX)
 
-stored359:
+stored365:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -3557,14 +3575,14 @@ stored359:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around360
+	JNE           around366
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored361
+	JMP           stored367
 
-around360:
+around366:
 	VMOVNTDQ Z8, 64(BX)
 
-stored361:
+stored367:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -3579,14 +3597,14 @@ stored361:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around362
+	JNE           around368
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored363
+	JMP           stored369
 
-around362:
+around368:
 	VMOVNTDQ Z8, 128(BX)
 
-stored363:
+stored369:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -3601,21 +3619,21 @@ stored363:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around364
+	JNE           around370
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored365
+	JMP           stored371
 
-around364:
+around370:
 	VMOVNTDQ Z8, 192(BX)
 
-stored365:
-	JMP stored349
+stored371:
+	JMP stored355
 
-skip356:
+skip362:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip366
+	JEQ       skip372
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip367
+	JEQ       skip373
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -3633,64 +3651,64 @@ skip356:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip367:
+skip373:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around368
+	JNE       around374
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored369
-
-around368:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored369:
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around370
-	VMOVDQU64 Y8, 64(BX)
-	VMOVDQU64 Y9, 96(BX)
-	JMP       stored371
-
-around370:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
-
-stored371:
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around372
-	VMOVDQU64 Y8, 128(BX)
-	VMOVDQU64 Y9, 160(BX)
-	JMP       stored373
-
-around372:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y9, 160(BX)
-
-stored373:
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around374
-	VMOVDQU64 Y8, 192(BX)
-	VMOVDQU64 Y9, 224(BX)
 	JMP       stored375
 
 around374:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored375:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around376
+	VMOVDQU64 Y8, 64(BX)
+	VMOVDQU64 Y9, 96(BX)
+	JMP       stored377
+
+around376:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+
+stored377:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around378
+	VMOVDQU64 Y8, 128(BX)
+	VMOVDQU64 Y9, 160(BX)
+	JMP       stored379
+
+around378:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y9, 160(BX)
+
+stored379:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around380
+	VMOVDQU64 Y8, 192(BX)
+	VMOVDQU64 Y9, 224(BX)
+	JMP       stored381
+
+around380:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored375:
-	JMP stored349
+stored381:
+	JMP stored355
 
-skip366:
+skip372:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip376
+	JEQ     skip382
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -3708,34 +3726,34 @@ skip366:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip376:
-	JMP final348
+skip382:
+	JMP final354
 
-empty342:
+empty348:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed347
+	JNE       summed353
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip377
+	JEQ       skip383
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around378
+	JNE       around384
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored379
+	JMP       stored385
 
-around378:
+around384:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored379:
-	JMP stored349
+stored385:
+	JMP stored355
 
-skip377:
+skip383:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around380
+	JNE       around386
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -3744,9 +3762,9 @@ skip377:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored381
+	JMP       stored387
 
-around380:
+around386:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -3756,48 +3774,51 @@ around380:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored381:
-	JMP stored349
+stored387:
+	JMP stored355
 
-tooMany338:
+tooMany344:
 	MOVQ R8, results+24(FP)
 
-over339:
+over345:
 	ADDQ  $0x00000200, R9
 	ADDQ  $+512, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JNE   wide388
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip382
+	JEQ   skip389
 	ADDQ  $-256, to+72(FP)
 
-skip382:
+skip389:
+wide388:
 	SUBQ $0x00000080, R10
-	JMP  tile335
+	JMP  tile341
 
-narrower336:
+narrower342:
 	CMPQ R10, $0x00000040
-	JLT  narrower384
+	JLT  narrower391
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over387
+	JGE  over394
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result385:
+result392:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many388
+	JGT  many395
 
-few389:
+few396:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty390
+	JGE     empty397
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3808,9 +3829,9 @@ few389:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows392
+	JGE     rows399
 
-row391:
+row398:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3837,13 +3858,13 @@ row391:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row391
+	JLT          row398
 
-rows392:
+rows399:
 	CMPQ R13, DI
-	JGE  rows394
+	JGE  rows401
 
-row393:
+row400:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3864,57 +3885,57 @@ row393:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row393
+	JLT          row400
 
-rows394:
-summed395:
+rows401:
+summed402:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special398
+	JNE  special405
 
-final396:
+final403:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around399
+	JNE       around406
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored400
+	JMP       stored407
 
-around399:
+around406:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored400:
-stored397:
+stored407:
+stored404:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result385
-	JMP  over387
+	JLT  result392
+	JMP  over394
 
-many388:
+many395:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany386
-	JMP   few389
+	JEQ   tooMany393
+	JMP   few396
 
-special398:
+special405:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow401
+	JEQ     narrow408
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored397
+	JMP     stored404
 
-narrow401:
+narrow408:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip402
+	JEQ          skip409
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty403
+	JEQ          empty410
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -3924,12 +3945,12 @@ narrow401:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty403:
-skip402:
+empty410:
+skip409:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip404
+	JEQ       skip411
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip405
+	JEQ       skip412
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -3943,7 +3964,7 @@ skip402:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip405:
+skip412:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -3958,14 +3979,14 @@ skip405:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around406
+	JNE           around413
 	VMOVDQU64     Z4, (BX)
-	JMP           stored407
+	JMP           stored414
 
-around406:
+around413:
 	VMOVNTDQ Z4, (BX)
 
-stored407:
+stored414:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -3980,21 +4001,21 @@ stored407:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around408
+	JNE           around415
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored409
+	JMP           stored416
 
-around408:
+around415:
 	VMOVNTDQ Z4, 64(BX)
 
-stored409:
-	JMP stored397
+stored416:
+	JMP stored404
 
-skip404:
+skip411:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip410
+	JEQ       skip417
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip411
+	JEQ       skip418
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -4004,38 +4025,38 @@ skip404:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip411:
+skip418:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around412
+	JNE       around419
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored413
+	JMP       stored420
 
-around412:
+around419:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored413:
+stored420:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around414
+	JNE       around421
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored415
+	JMP       stored422
 
-around414:
+around421:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored415:
-	JMP stored397
+stored422:
+	JMP stored404
 
-skip410:
+skip417:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip416
+	JEQ     skip423
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -4045,81 +4066,84 @@ skip410:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip416:
-	JMP final396
+skip423:
+	JMP final403
 
-empty390:
+empty397:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed395
+	JNE       summed402
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip417
+	JEQ       skip424
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around418
+	JNE       around425
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored419
+	JMP       stored426
 
-around418:
+around425:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored419:
-	JMP stored397
+stored426:
+	JMP stored404
 
-skip417:
+skip424:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around420
+	JNE       around427
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored421
+	JMP       stored428
 
-around420:
+around427:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored421:
-	JMP stored397
+stored428:
+	JMP stored404
 
-tooMany386:
+tooMany393:
 	MOVQ R8, results+24(FP)
 
-over387:
+over394:
 	ADDQ  $0x00000100, R9
 	ADDQ  $+256, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JNE   wide429
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip422
+	JEQ   skip430
 	ADDQ  $-128, to+72(FP)
 
-skip422:
+skip430:
+wide429:
 	SUBQ $0x00000040, R10
 
-narrower384:
+narrower391:
 	CMPQ R10, $0x00000020
-	JLT  narrower424
+	JLT  narrower432
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over427
+	JGE  over435
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result425:
+result433:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many428
+	JGT  many436
 
-few429:
+few437:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty430
+	JGE     empty438
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4130,9 +4154,9 @@ few429:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows432
+	JGE     rows440
 
-row431:
+row439:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4151,13 +4175,13 @@ row431:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row431
+	JLT          row439
 
-rows432:
+rows440:
 	CMPQ R13, DI
-	JGE  rows434
+	JGE  rows442
 
-row433:
+row441:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4172,7 +4196,7 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows434
+	JGE          rows442
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4187,7 +4211,7 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows434
+	JGE          rows442
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4202,7 +4226,7 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows434
+	JGE          rows442
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4217,51 +4241,51 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row433
+	JLT          row441
 
-rows434:
-summed435:
+rows442:
+summed443:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special438
+	JNE  special446
 
-final436:
+final444:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around439
+	JNE       around447
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored440
+	JMP       stored448
 
-around439:
+around447:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored440:
-stored437:
+stored448:
+stored445:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result425
-	JMP  over427
+	JLT  result433
+	JMP  over435
 
-many428:
+many436:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany426
-	JMP   few429
+	JEQ   tooMany434
+	JMP   few437
 
-special438:
+special446:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow441
+	JEQ     narrow449
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored437
+	JMP     stored445
 
-narrow441:
+narrow449:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip442
+	JEQ          skip450
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty443
+	JEQ          empty451
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -4269,12 +4293,12 @@ narrow441:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty443:
-skip442:
+empty451:
+skip450:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip444
+	JEQ       skip452
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip445
+	JEQ       skip453
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -4282,7 +4306,7 @@ skip442:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip445:
+skip453:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -4297,118 +4321,121 @@ skip445:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around446
+	JNE           around454
 	VMOVDQU64     Z2, (BX)
-	JMP           stored447
+	JMP           stored455
 
-around446:
+around454:
 	VMOVNTDQ Z2, (BX)
 
-stored447:
-	JMP stored437
+stored455:
+	JMP stored445
 
-skip444:
+skip452:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip448
+	JEQ       skip456
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip449
+	JEQ       skip457
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip449:
+skip457:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around450
+	JNE       around458
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored451
+	JMP       stored459
 
-around450:
+around458:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored451:
-	JMP stored437
+stored459:
+	JMP stored445
 
-skip448:
+skip456:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip452
+	JEQ     skip460
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip452:
-	JMP final436
+skip460:
+	JMP final444
 
-empty430:
+empty438:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed435
+	JNE       summed443
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip453
+	JEQ       skip461
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around454
+	JNE       around462
 	VMOVDQU64 Z0, (BX)
-	JMP       stored455
+	JMP       stored463
 
-around454:
+around462:
 	VMOVNTDQ Z0, (BX)
 
-stored455:
-	JMP stored437
+stored463:
+	JMP stored445
 
-skip453:
+skip461:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around456
+	JNE       around464
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored457
+	JMP       stored465
 
-around456:
+around464:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored457:
-	JMP stored437
+stored465:
+	JMP stored445
 
-tooMany426:
+tooMany434:
 	MOVQ R8, results+24(FP)
 
-over427:
+over435:
 	ADDQ  $0x00000080, R9
 	ADDQ  $+128, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JNE   wide466
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip458
+	JEQ   skip467
 	ADDQ  $-64, to+72(FP)
 
-skip458:
+skip467:
+wide466:
 	SUBQ $0x00000020, R10
 
-narrower424:
+narrower432:
 	CMPQ R10, $0x00000010
-	JLT  narrower460
+	JLT  narrower469
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over463
+	JGE  over472
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result461:
+result470:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many464
+	JGT  many473
 
-few465:
+few474:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty466
+	JGE     empty475
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4419,9 +4446,9 @@ few465:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows468
+	JGE     rows477
 
-row467:
+row476:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4436,13 +4463,13 @@ row467:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row467
+	JLT          row476
 
-rows468:
+rows477:
 	CMPQ R13, DI
-	JGE  rows470
+	JGE  rows479
 
-row469:
+row478:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4454,7 +4481,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows479
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4466,7 +4493,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows479
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4478,7 +4505,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows479
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4490,7 +4517,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows479
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4502,7 +4529,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows479
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4514,7 +4541,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows479
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4526,7 +4553,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows479
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4538,65 +4565,65 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row469
+	JLT          row478
 
-rows470:
-summed471:
+rows479:
+summed480:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special474
+	JNE  special483
 
-final472:
+final481:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around475
+	JNE       around484
 	VMOVDQU64 Z0, (BX)
-	JMP       stored476
+	JMP       stored485
 
-around475:
+around484:
 	VMOVNTDQ Z0, (BX)
 
-stored476:
-stored473:
+stored485:
+stored482:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result461
-	JMP  over463
+	JLT  result470
+	JMP  over472
 
-many464:
+many473:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany462
-	JMP   few465
+	JEQ   tooMany471
+	JMP   few474
 
-special474:
+special483:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow477
+	JEQ     narrow486
 	VMOVUPS Z0, (BX)
-	JMP     stored473
+	JMP     stored482
 
-narrow477:
+narrow486:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip478
+	JEQ          skip487
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty479
+	JEQ          empty488
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty479:
-skip478:
+empty488:
+skip487:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip480
+	JEQ       skip489
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip481
+	JEQ       skip490
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip481:
+skip490:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -4605,112 +4632,115 @@ skip481:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around482
+	JNE           around491
 	VMOVDQU64     Y1, (BX)
-	JMP           stored483
+	JMP           stored492
 
-around482:
+around491:
 	VMOVNTDQ Y1, (BX)
 
-stored483:
-	JMP stored473
+stored492:
+	JMP stored482
 
-skip480:
+skip489:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip484
+	JEQ       skip493
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip485
+	JEQ       skip494
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip485:
+skip494:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around486
+	JNE       around495
 	VMOVDQU64 Y1, (BX)
-	JMP       stored487
+	JMP       stored496
 
-around486:
+around495:
 	VMOVNTDQ Y1, (BX)
 
-stored487:
-	JMP stored473
+stored496:
+	JMP stored482
 
-skip484:
+skip493:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip488
+	JEQ     skip497
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip488:
-	JMP final472
+skip497:
+	JMP final481
 
-empty466:
+empty475:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed471
+	JNE       summed480
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip489
+	JEQ       skip498
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around490
+	JNE       around499
 	VMOVDQU64 Y0, (BX)
-	JMP       stored491
+	JMP       stored500
 
-around490:
+around499:
 	VMOVNTDQ Y0, (BX)
 
-stored491:
-	JMP stored473
+stored500:
+	JMP stored482
 
-skip489:
+skip498:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around492
+	JNE       around501
 	VMOVDQU64 Z0, (BX)
-	JMP       stored493
+	JMP       stored502
 
-around492:
+around501:
 	VMOVNTDQ Z0, (BX)
 
-stored493:
-	JMP stored473
+stored502:
+	JMP stored482
 
-tooMany462:
+tooMany471:
 	MOVQ R8, results+24(FP)
 
-over463:
+over472:
 	ADDQ  $0x00000040, R9
 	ADDQ  $+64, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JNE   wide503
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip494
+	JEQ   skip504
 	ADDQ  $-32, to+72(FP)
 
-skip494:
+skip504:
+wide503:
 	SUBQ $0x00000010, R10
 
-narrower460:
+narrower469:
 	TESTQ R10, R10
-	JLE   done495
+	JLE   done505
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over498
+	JGE   over508
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result496:
+result506:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many499
+	JGT  many509
 
-few500:
+few510:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty501
+	JGE     empty511
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4721,9 +4751,9 @@ few500:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows503
+	JGE     rows513
 
-row502:
+row512:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4738,13 +4768,13 @@ row502:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row502
+	JLT          row512
 
-rows503:
+rows513:
 	CMPQ R13, DI
-	JGE  rows505
+	JGE  rows515
 
-row504:
+row514:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4756,7 +4786,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows515
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4768,7 +4798,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows515
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4780,7 +4810,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows515
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4792,7 +4822,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows515
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4804,7 +4834,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows515
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4816,7 +4846,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows515
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4828,7 +4858,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows515
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4840,58 +4870,58 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row504
+	JLT          row514
 
-rows505:
-summed506:
+rows515:
+summed516:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special509
+	JNE  special519
 
-final507:
+final517:
 	VMOVUPS Z0, K1, (BX)
 
-stored508:
+stored518:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result496
-	JMP  over498
+	JLT  result506
+	JMP  over508
 
-many499:
+many509:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany497
-	JMP   few500
+	JEQ   tooMany507
+	JMP   few510
 
-special509:
+special519:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow510
+	JEQ     narrow520
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored508
+	JMP     stored518
 
-narrow510:
+narrow520:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip511
+	JEQ          skip521
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty512
+	JEQ          empty522
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty512:
-skip511:
+empty522:
+skip521:
 	TESTQ       $0x00000040, mode+96(FP)
-	JEQ         skip513
+	JEQ         skip523
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip514
+	JEQ         skip524
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip514:
+skip524:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -4900,38 +4930,38 @@ skip514:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
-	JMP           stored508
+	JMP           stored518
 
-skip513:
+skip523:
 	TESTQ       $0x00000080, mode+96(FP)
-	JEQ         skip515
+	JEQ         skip525
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip516
+	JEQ         skip526
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip516:
+skip526:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
-	JMP       stored508
+	JMP       stored518
 
-skip515:
+skip525:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip517
+	JEQ       skip527
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip517:
-	JMP final507
+skip527:
+	JMP final517
 
-empty501:
-	JMP summed506
+empty511:
+	JMP summed516
 
-tooMany497:
+tooMany507:
 	MOVQ R8, results+24(FP)
 
-over498:
-done495:
+over508:
+done505:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -4954,30 +4984,30 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none518
+	JEQ   none528
 	SUBQ  CX, DX
 
-none518:
+none528:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile519:
+tile529:
 	CMPQ R10, $0x00000080
-	JLT  narrower520
+	JLT  narrower530
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over523
+	JGE  over533
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result521:
+result531:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty524
+	JGE          empty534
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5002,9 +5032,9 @@ result521:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows527
+	JGE          rows537
 
-row526:
+row536:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5060,13 +5090,13 @@ row526:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row526
+	JLT        row536
 
-rows527:
+rows537:
 	CMPQ R11, DI
-	JGE  rows529
+	JGE  rows539
 
-row528:
+row538:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -5112,9 +5142,9 @@ row528:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row528
+	JLT       row538
 
-rows529:
+rows539:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -5125,7 +5155,7 @@ rows529:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none530
+	JEQ           none540
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5232,10 +5262,10 @@ rows529:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none530:
-	JMP stored525
+none540:
+	JMP stored535
 
-empty524:
+empty534:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -5254,7 +5284,7 @@ empty524:
 	VMOVUPS      Z6, 384(BX)
 	VMOVUPS      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none531
+	JEQ          none541
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5281,39 +5311,39 @@ empty524:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none531:
-stored525:
+none541:
+stored535:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result521
-	JMP  over523
+	JLT  result531
+	JMP  over533
 	MOVQ R8, results+24(FP)
 
-over523:
+over533:
 	ADDQ $0x00000200, R9
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile519
+	JMP  tile529
 
-narrower520:
+narrower530:
 	CMPQ R10, $0x00000040
-	JLT  narrower533
+	JLT  narrower543
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over536
+	JGE  over546
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result534:
+result544:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty537
+	JGE          empty547
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5330,9 +5360,9 @@ result534:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows540
+	JGE          rows550
 
-row539:
+row549:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5364,13 +5394,13 @@ row539:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row539
+	JLT        row549
 
-rows540:
+rows550:
 	CMPQ R11, DI
-	JGE  rows542
+	JGE  rows552
 
-row541:
+row551:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -5396,16 +5426,16 @@ row541:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row541
+	JLT       row551
 
-rows542:
+rows552:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none543
+	JEQ           none553
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5464,10 +5494,10 @@ rows542:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none543:
-	JMP stored538
+none553:
+	JMP stored548
 
-empty537:
+empty547:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -5478,7 +5508,7 @@ empty537:
 	VMOVUPS      Z2, 128(BX)
 	VMOVUPS      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none544
+	JEQ          none554
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5497,38 +5527,38 @@ empty537:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none544:
-stored538:
+none554:
+stored548:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result534
-	JMP  over536
+	JLT  result544
+	JMP  over546
 	MOVQ R8, results+24(FP)
 
-over536:
+over546:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower533:
+narrower543:
 	CMPQ R10, $0x00000020
-	JLT  narrower546
+	JLT  narrower556
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over549
+	JGE  over559
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result547:
+result557:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty550
+	JGE          empty560
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5541,9 +5571,9 @@ result547:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows553
+	JGE          rows563
 
-row552:
+row562:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5563,13 +5593,13 @@ row552:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row552
+	JLT        row562
 
-rows553:
+rows563:
 	CMPQ R11, DI
-	JGE  rows555
+	JGE  rows565
 
-row554:
+row564:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5585,7 +5615,7 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows555
+	JGE       rows565
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5601,7 +5631,7 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows555
+	JGE       rows565
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5617,7 +5647,7 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows555
+	JGE       rows565
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5633,14 +5663,14 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row554
+	JLT       row564
 
-rows555:
+rows565:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none556
+	JEQ           none566
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5675,17 +5705,17 @@ rows555:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none556:
-	JMP stored551
+none566:
+	JMP stored561
 
-empty550:
+empty560:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	VMOVUPS      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none557
+	JEQ          none567
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5700,38 +5730,38 @@ empty550:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none557:
-stored551:
+none567:
+stored561:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result547
-	JMP  over549
+	JLT  result557
+	JMP  over559
 	MOVQ R8, results+24(FP)
 
-over549:
+over559:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower546:
+narrower556:
 	CMPQ R10, $0x00000010
-	JLT  narrower559
+	JLT  narrower569
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over562
+	JGE  over572
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result560:
+result570:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty563
+	JGE          empty573
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5742,9 +5772,9 @@ result560:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows566
+	JGE          rows576
 
-row565:
+row575:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5758,13 +5788,13 @@ row565:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row565
+	JLT        row575
 
-rows566:
+rows576:
 	CMPQ R11, DI
-	JGE  rows568
+	JGE  rows578
 
-row567:
+row577:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5775,7 +5805,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows578
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5786,7 +5816,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows578
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5797,7 +5827,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows578
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5808,7 +5838,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows578
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5819,7 +5849,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows578
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5830,7 +5860,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows578
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5841,7 +5871,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows578
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5852,13 +5882,13 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row567
+	JLT       row577
 
-rows568:
+rows578:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none569
+	JEQ           none579
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5881,15 +5911,15 @@ rows568:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none569:
-	JMP stored564
+none579:
+	JMP stored574
 
-empty563:
+empty573:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none570
+	JEQ          none580
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5902,41 +5932,41 @@ empty563:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none570:
-stored564:
+none580:
+stored574:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result560
-	JMP  over562
+	JLT  result570
+	JMP  over572
 	MOVQ R8, results+24(FP)
 
-over562:
+over572:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower559:
+narrower569:
 	TESTQ R10, R10
-	JLE   done571
+	JLE   done581
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over574
+	JGE   over584
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result572:
+result582:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty575
+	JGE          empty585
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5947,9 +5977,9 @@ result572:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows578
+	JGE          rows588
 
-row577:
+row587:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5963,13 +5993,13 @@ row577:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row577
+	JLT        row587
 
-rows578:
+rows588:
 	CMPQ R11, DI
-	JGE  rows580
+	JGE  rows590
 
-row579:
+row589:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -5980,7 +6010,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows590
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -5991,7 +6021,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows590
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6002,7 +6032,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows590
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6013,7 +6043,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows590
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6024,7 +6054,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows590
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6035,7 +6065,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows590
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6046,7 +6076,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows590
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6057,13 +6087,13 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row579
+	JLT       row589
 
-rows580:
+rows590:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none581
+	JEQ           none591
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -6087,15 +6117,15 @@ rows580:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none581:
-	JMP stored576
+none591:
+	JMP stored586
 
-empty575:
+empty585:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none582
+	JEQ          none592
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -6109,18 +6139,18 @@ empty575:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none582:
-stored576:
+none592:
+stored586:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result572
-	JMP  over574
+	JLT  result582
+	JMP  over584
 	MOVQ R8, results+24(FP)
 
-over574:
-done571:
+over584:
+done581:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -22974,17 +23004,20 @@ over6:
 	JLE   done1
 	ADDQ  $0x00000100, DI
 	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide55
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip55
+	JEQ   skip56
 	ADDQ  $-128, to+56(FP)
 
-skip55:
+skip56:
+wide55:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower57
+	JLE     narrower58
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -22993,21 +23026,21 @@ narrower3:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over60
+	JGE     over61
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result58:
+result59:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many61
+	JGT  many62
 
-few62:
+few63:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -23015,9 +23048,9 @@ few62:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty64
+	JGE     empty65
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none65
+	JEQ     none66
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -23028,9 +23061,9 @@ few62:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows67
+	JGE     rows68
 
-row66:
+row67:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -23054,13 +23087,13 @@ row66:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row66
+	JLT          row67
 
-rows67:
+rows68:
 	CMPQ R10, BX
-	JGE  rows69
+	JGE  rows70
 
-row68:
+row69:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -23079,21 +23112,21 @@ row68:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row68
+	JLT          row69
 
-rows69:
-	JMP summed63
+rows70:
+	JMP summed64
 
-none65:
+none66:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows71
+	JGE     rows72
 
-row70:
+row71:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -23109,13 +23142,13 @@ row70:
 	VADDPS     160(R8)(R10*1), Y5, Y5
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row70
+	JLT        row71
 
-rows71:
+rows72:
 	CMPQ R9, BX
-	JGE  rows73
+	JGE  rows74
 
-row72:
+row73:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (DI)(R10*1), Y0, Y0
@@ -23126,17 +23159,17 @@ row72:
 	VADDPS 160(R8)(R10*1), Y5, Y5
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row72
+	JLT    row73
 
-rows73:
-summed63:
-summed74:
+rows74:
+summed64:
+summed75:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special77
+	JNE  special78
 
-final75:
+final76:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around78
+	JNE     around79
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -23144,9 +23177,9 @@ final75:
 	MOVQ    8(SP), DX
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored79
+	JMP     stored80
 
-around78:
+around79:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -23154,23 +23187,23 @@ around78:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored79:
-stored76:
+stored80:
+stored77:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result58
-	JMP  over60
+	JLT  result59
+	JMP  over61
 
-many61:
+many62:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany59
-	JMP   few62
+	JEQ   tooMany60
+	JMP   few63
 
-special77:
+special78:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow80
+	JEQ     narrow81
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -23179,14 +23212,14 @@ special77:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored76
+	JMP     stored77
 
-narrow80:
+narrow81:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip81
+	JEQ          skip82
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty82
+	JEQ          empty83
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -23198,12 +23231,12 @@ narrow80:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty82:
-skip81:
+empty83:
+skip82:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip83
-	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip84
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip85
 	VPMOVZXWD (CX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -23225,7 +23258,7 @@ skip81:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip84:
+skip85:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -23243,14 +23276,14 @@ skip84:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around85
+	JNE       around86
 	VMOVDQU   Y0, (CX)
-	JMP       stored86
+	JMP       stored87
 
-around85:
+around86:
 	VMOVNTDQ Y0, (CX)
 
-stored86:
+stored87:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23268,14 +23301,14 @@ stored86:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around87
+	JNE       around88
 	VMOVDQU   Y0, 32(CX)
-	JMP       stored88
+	JMP       stored89
 
-around87:
+around88:
 	VMOVNTDQ Y0, 32(CX)
 
-stored88:
+stored89:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -23293,22 +23326,22 @@ stored88:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around90
 	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 64(CX)(DX*2)
-	JMP       stored90
+	JMP       stored91
 
-around89:
+around90:
 	VMOVNTDQ Y0, 64(CX)
 
-stored90:
-	JMP stored76
+stored91:
+	JMP stored77
 
-skip83:
+skip84:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip91
-	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip92
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip93
 	VCVTPH2PS (CX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(CX), Y6
@@ -23324,52 +23357,52 @@ skip83:
 	VCVTPH2PS 80(CX)(DX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip92:
+skip93:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around94
 	VMOVDQU   X0, (CX)
 	VMOVDQU   X1, 16(CX)
-	JMP       stored94
+	JMP       stored95
 
-around93:
+around94:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored94:
+stored95:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around96
 	VMOVDQU   X0, 32(CX)
 	VMOVDQU   X1, 48(CX)
-	JMP       stored96
+	JMP       stored97
 
-around95:
+around96:
 	VMOVNTDQ X0, 32(CX)
 	VMOVNTDQ X1, 48(CX)
 
-stored96:
+stored97:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around97
+	JNE       around98
 	MOVQ      8(SP), DX
 	VMOVDQU   X0, 64(CX)(DX*2)
 	VMOVDQU   X1, 80(CX)(DX*2)
-	JMP       stored98
+	JMP       stored99
 
-around97:
+around98:
 	VMOVNTDQ X0, 64(CX)
 	VMOVNTDQ X1, 80(CX)
 
-stored98:
-	JMP stored76
+stored99:
+	JMP stored77
 
-skip91:
+skip92:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip99
+	JEQ     skip100
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -23385,33 +23418,33 @@ skip91:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip99:
-	JMP final75
+skip100:
+	JMP final76
 
-empty64:
+empty65:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed74
+	JNE     summed75
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip100
+	JEQ     skip101
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around101
+	JNE     around102
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 64(CX)(DX*2)
-	JMP     stored102
+	JMP     stored103
 
-around101:
+around102:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 
-stored102:
-	JMP stored76
+stored103:
+	JMP stored77
 
-skip100:
+skip101:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around103
+	JNE     around104
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -23419,9 +23452,9 @@ skip100:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored104
+	JMP     stored105
 
-around103:
+around104:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -23429,19 +23462,19 @@ around103:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored104:
-	JMP stored76
+stored105:
+	JMP stored77
 
-tooMany59:
+tooMany60:
 	MOVQ SI, results+24(FP)
 
-over60:
+over61:
 	JMP done1
 
-narrower57:
+narrower58:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower106
+	JLE     narrower107
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -23450,29 +23483,29 @@ narrower57:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over109
+	JGE     over110
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result107:
+result108:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many110
+	JGT  many111
 
-few111:
+few112:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty113
+	JGE     empty114
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none114
+	JEQ     none115
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -23483,9 +23516,9 @@ few111:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows116
+	JGE     rows117
 
-row115:
+row116:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -23504,13 +23537,13 @@ row115:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row115
+	JLT          row116
 
-rows116:
+rows117:
 	CMPQ R10, BX
-	JGE  rows118
+	JGE  rows119
 
-row117:
+row118:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -23525,21 +23558,21 @@ row117:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row117
+	JLT          row118
 
-rows118:
-	JMP summed112
+rows119:
+	JMP summed113
 
-none114:
+none115:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows120
+	JGE     rows121
 
-row119:
+row120:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -23552,13 +23585,13 @@ row119:
 	VADDPS     96(R8)(R10*1), Y3, Y3
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row119
+	JLT        row120
 
-rows120:
+rows121:
 	CMPQ R9, BX
-	JGE  rows122
+	JGE  rows123
 
-row121:
+row122:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (DI)(R10*1), Y0, Y0
@@ -23567,61 +23600,61 @@ row121:
 	VADDPS 96(R8)(R10*1), Y3, Y3
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row121
+	JLT    row122
 
-rows122:
-summed112:
-summed123:
+rows123:
+summed113:
+summed124:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special126
+	JNE  special127
 
-final124:
+final125:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around127
+	JNE     around128
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored128
+	JMP     stored129
 
-around127:
+around128:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored128:
-stored125:
+stored129:
+stored126:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result107
-	JMP  over109
+	JLT  result108
+	JMP  over110
 
-many110:
+many111:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany108
-	JMP   few111
+	JEQ   tooMany109
+	JMP   few112
 
-special126:
+special127:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow129
+	JEQ     narrow130
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored125
+	JMP     stored126
 
-narrow129:
+narrow130:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip130
+	JEQ          skip131
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty131
+	JEQ          empty132
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -23631,12 +23664,12 @@ narrow129:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty131:
-skip130:
+empty132:
+skip131:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip132
-	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip133
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip134
 	VPMOVZXWD (CX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -23652,7 +23685,7 @@ skip130:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip133:
+skip134:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -23670,14 +23703,14 @@ skip133:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around134
+	JNE       around135
 	VMOVDQU   Y0, (CX)
-	JMP       stored135
+	JMP       stored136
 
-around134:
+around135:
 	VMOVNTDQ Y0, (CX)
 
-stored135:
+stored136:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23695,22 +23728,22 @@ stored135:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around136
+	JNE       around137
 	MOVQ      8(SP), DX
 	VMOVDQU   Y0, 32(CX)(DX*2)
-	JMP       stored137
+	JMP       stored138
 
-around136:
+around137:
 	VMOVNTDQ Y0, 32(CX)
 
-stored137:
-	JMP stored125
+stored138:
+	JMP stored126
 
-skip132:
+skip133:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip138
-	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip139
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip140
 	VCVTPH2PS (CX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(CX), Y4
@@ -23722,39 +23755,39 @@ skip132:
 	VCVTPH2PS 48(CX)(DX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip139:
+skip140:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
+	JNE       around141
 	VMOVDQU   X0, (CX)
 	VMOVDQU   X1, 16(CX)
-	JMP       stored141
+	JMP       stored142
 
-around140:
+around141:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored141:
+stored142:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around142
+	JNE       around143
 	MOVQ      8(SP), DX
 	VMOVDQU   X0, 32(CX)(DX*2)
 	VMOVDQU   X1, 48(CX)(DX*2)
-	JMP       stored143
+	JMP       stored144
 
-around142:
+around143:
 	VMOVNTDQ X0, 32(CX)
 	VMOVNTDQ X1, 48(CX)
 
-stored143:
-	JMP stored125
+stored144:
+	JMP stored126
 
-skip138:
+skip139:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip144
+	JEQ     skip145
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -23766,57 +23799,57 @@ skip138:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip144:
-	JMP final124
+skip145:
+	JMP final125
 
-empty113:
+empty114:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed123
+	JNE     summed124
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip145
+	JEQ     skip146
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around146
+	JNE     around147
 	VMOVDQU Y0, (CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 32(CX)(DX*2)
-	JMP     stored147
+	JMP     stored148
 
-around146:
+around147:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored147:
-	JMP stored125
+stored148:
+	JMP stored126
 
-skip145:
+skip146:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around148
+	JNE     around149
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored149
+	JMP     stored150
 
-around148:
+around149:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored149:
-	JMP stored125
+stored150:
+	JMP stored126
 
-tooMany108:
+tooMany109:
 	MOVQ SI, results+24(FP)
 
-over109:
+over110:
 	JMP done1
 
-narrower106:
+narrower107:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower151
+	JLT     narrower152
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -23825,27 +23858,27 @@ narrower106:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over154
+	JGE     over155
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result152:
+result153:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many155
+	JGT  many156
 
-few156:
+few157:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty158
+	JGE     empty159
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none159
+	JEQ     none160
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -23856,9 +23889,9 @@ few156:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows161
+	JGE     rows162
 
-row160:
+row161:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -23872,13 +23905,13 @@ row160:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row160
+	JLT          row161
 
-rows161:
+rows162:
 	CMPQ R9, BX
-	JGE  rows163
+	JGE  rows164
 
-row162:
+row163:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23889,7 +23922,7 @@ row162:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows163
+	JGE          rows164
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23900,7 +23933,7 @@ row162:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows163
+	JGE          rows164
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23911,7 +23944,7 @@ row162:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows163
+	JGE          rows164
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -23922,21 +23955,21 @@ row162:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row162
+	JLT          row163
 
-rows163:
-	JMP summed157
+rows164:
+	JMP summed158
 
-none159:
+none160:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows165
+	JGE     rows166
 
-row164:
+row165:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -23946,89 +23979,89 @@ row164:
 	VADDPS     32(R8)(R9*1), Y1, Y1
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row164
+	JLT        row165
 
-rows165:
+rows166:
 	CMPQ DI, BX
-	JGE  rows167
+	JGE  rows168
 
-row166:
+row167:
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows167
+	JGE    rows168
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows167
+	JGE    rows168
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JGE    rows167
+	JGE    rows168
 	MOVQ   (DI), R9
 	IMULQ  AX, R9
 	VADDPS (R8)(R9*1), Y0, Y0
 	VADDPS 32(R8)(R9*1), Y1, Y1
 	ADDQ   $0x08, DI
 	CMPQ   DI, BX
-	JLT    row166
+	JLT    row167
 
-rows167:
-summed157:
-summed168:
+rows168:
+summed158:
+summed169:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special171
+	JNE  special172
 
-final169:
+final170:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around172
+	JNE     around173
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored173
+	JMP     stored174
 
-around172:
+around173:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 
-stored173:
-stored170:
+stored174:
+stored171:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result152
-	JMP  over154
+	JLT  result153
+	JMP  over155
 
-many155:
+many156:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany153
-	JMP   few156
+	JEQ   tooMany154
+	JMP   few157
 
-special171:
+special172:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow174
+	JEQ     narrow175
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored170
+	JMP     stored171
 
-narrow174:
+narrow175:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip175
+	JEQ          skip176
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty176
+	JEQ          empty177
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -24036,12 +24069,12 @@ narrow174:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty176:
-skip175:
+empty177:
+skip176:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip177
-	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip178
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip179
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -24064,7 +24097,7 @@ skip175:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip178:
+skip179:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24082,22 +24115,22 @@ skip178:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
+	JNE       around180
 	MOVQ      8(SP), DX
 	VMOVDQU   Y0, (CX)(DX*2)
-	JMP       stored180
+	JMP       stored181
 
-around179:
+around180:
 	VMOVNTDQ Y0, (CX)
 
-stored180:
-	JMP stored170
+stored181:
+	JMP stored171
 
-skip177:
+skip178:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip181
-	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip182
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip183
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -24118,26 +24151,26 @@ skip177:
 	VCVTPH2PS    16(CX)(DX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip182:
+skip183:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around183
+	JNE       around184
 	MOVQ      8(SP), DX
 	VMOVDQU   X0, (CX)(DX*2)
 	VMOVDQU   X1, 16(CX)(DX*2)
-	JMP       stored184
+	JMP       stored185
 
-around183:
+around184:
 	VMOVNTDQ X0, (CX)
 	VMOVNTDQ X1, 16(CX)
 
-stored184:
-	JMP stored170
+stored185:
+	JMP stored171
 
-skip181:
+skip182:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip185
+	JEQ          skip186
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -24158,78 +24191,78 @@ skip181:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip185:
-	JMP final169
+skip186:
+	JMP final170
 
-empty158:
+empty159:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed168
+	JNE     summed169
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip186
+	JEQ     skip187
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around187
+	JNE     around188
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored188
+	JMP     stored189
 
-around187:
+around188:
 	VMOVNTDQ Y0, (CX)
 
-stored188:
-	JMP stored170
+stored189:
+	JMP stored171
 
-skip186:
+skip187:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around189
+	JNE     around190
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored190
+	JMP     stored191
 
-around189:
+around190:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored190:
-	JMP stored170
+stored191:
+	JMP stored171
 
-tooMany153:
+tooMany154:
 	MOVQ SI, results+24(FP)
 
-over154:
+over155:
 	JMP done1
 
-narrower151:
+narrower152:
 	XORQ CX, CX
 	CMPQ (SP), $0x00000008
-	JLT  few193
+	JLT  few194
 
-tile191:
+tile192:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*4), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over197
+	JGE  over198
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result195:
+result196:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many198
+	JGT  many199
 
-few199:
+few200:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty201
+	JGE     empty202
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none202
+	JEQ     none203
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -24240,9 +24273,9 @@ few199:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows204
+	JGE     rows205
 
-row203:
+row204:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -24254,13 +24287,13 @@ row203:
 	PREFETCHT0   31(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row203
+	JLT          row204
 
-rows204:
+rows205:
 	CMPQ R10, BX
-	JGE  rows206
+	JGE  rows207
 
-row205:
+row206:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24269,7 +24302,7 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows206
+	JGE          rows207
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24278,7 +24311,7 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows206
+	JGE          rows207
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24287,7 +24320,7 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows206
+	JGE          rows207
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24296,7 +24329,7 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows206
+	JGE          rows207
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24305,7 +24338,7 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows206
+	JGE          rows207
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24314,7 +24347,7 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows206
+	JGE          rows207
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24323,7 +24356,7 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows206
+	JGE          rows207
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -24332,21 +24365,21 @@ row205:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row205
+	JLT          row206
 
-rows206:
-	JMP summed200
+rows207:
+	JMP summed201
 
-none202:
+none203:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows208
+	JGE     rows209
 
-row207:
+row208:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -24355,117 +24388,117 @@ row207:
 	PREFETCHT0 31(R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row207
+	JLT        row208
 
-rows208:
+rows209:
 	CMPQ R9, BX
-	JGE  rows210
+	JGE  rows211
 
-row209:
+row210:
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows210
+	JGE    rows211
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows210
+	JGE    rows211
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows210
+	JGE    rows211
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows210
+	JGE    rows211
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows210
+	JGE    rows211
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows210
+	JGE    rows211
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JGE    rows210
+	JGE    rows211
 	MOVQ   (R9), R10
 	IMULQ  AX, R10
 	VADDPS (R8)(R10*1), Y0, Y0
 	ADDQ   $0x08, R9
 	CMPQ   R9, BX
-	JLT    row209
+	JLT    row210
 
-rows210:
-summed200:
-summed211:
+rows211:
+summed201:
+summed212:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special214
+	JNE  special215
 
-final212:
+final213:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around215
+	JNE     around216
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored216
+	JMP     stored217
 
-around215:
+around216:
 	VMOVNTDQ Y0, (CX)
 
-stored216:
-stored213:
+stored217:
+stored214:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result195
-	JMP  over197
+	JLT  result196
+	JMP  over198
 
-many198:
+many199:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany196
-	JMP   few199
+	JEQ   tooMany197
+	JMP   few200
 
-special214:
+special215:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow217
+	JEQ     narrow218
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored213
+	JMP     stored214
 
-narrow217:
+narrow218:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip218
+	JEQ          skip219
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty219
+	JEQ          empty220
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty219:
-skip218:
+empty220:
+skip219:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip220
-	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip221
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip222
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24479,7 +24512,7 @@ skip218:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip221:
+skip222:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -24490,22 +24523,22 @@ skip221:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around222
+	JNE          around223
 	MOVQ         8(SP), DX
 	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored223
+	JMP          stored224
 
-around222:
+around223:
 	VMOVNTDQ X0, (CX)
 
-stored223:
-	JMP stored213
+stored224:
+	JMP stored214
 
-skip220:
+skip221:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip224
-	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip225
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip226
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24518,23 +24551,23 @@ skip220:
 	VCVTPH2PS    (CX)(DX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip225:
+skip226:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around226
+	JNE       around227
 	MOVQ      8(SP), DX
 	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored227
+	JMP       stored228
 
-around226:
+around227:
 	VMOVNTDQ X0, (CX)
 
-stored227:
-	JMP stored213
+stored228:
+	JMP stored214
 
-skip224:
+skip225:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip228
+	JEQ          skip229
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24547,50 +24580,50 @@ skip224:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip228:
-	JMP final212
+skip229:
+	JMP final213
 
-empty201:
+empty202:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed211
+	JNE     summed212
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip229
+	JEQ     skip230
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around230
+	JNE     around231
 	MOVQ    8(SP), DX
 	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored231
+	JMP     stored232
 
-around230:
+around231:
 	VMOVNTDQ X0, (CX)
 
-stored231:
-	JMP stored213
+stored232:
+	JMP stored214
 
-skip229:
+skip230:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around232
+	JNE     around233
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored233
+	JMP     stored234
 
-around232:
+around233:
 	VMOVNTDQ Y0, (CX)
 
-stored233:
-	JMP stored213
+stored234:
+	JMP stored214
 
-tooMany196:
+tooMany197:
 	MOVQ SI, results+24(FP)
 
-over197:
+over198:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile191
-	JMP  done194
+	JNE  tile192
+	JMP  done195
 
-few193:
+few194:
 	MOVQ         CX, 8(SP)
 	LEAQ         (DI)(CX*4), R8
 	VMOVQ        (SP), X0
@@ -24599,26 +24632,26 @@ few193:
 	MOVQ         to+56(FP), CX
 	MOVQ         start+16(FP), SI
 	CMPQ         SI, results+24(FP)
-	JGE          over236
+	JGE          over237
 	MOVQ         (SI), DX
 	SHLQ         $0x03, DX
 	ADDQ         positions+32(FP), DX
 
-result234:
+result235:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many237
+	JGT  many238
 
-few238:
+few239:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty240
+	JGE     empty241
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none241
+	JEQ     none242
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -24629,9 +24662,9 @@ few238:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows243
+	JGE     rows244
 
-row242:
+row243:
 	MOVQ         128(R9), R11
 	IMULQ        AX, R11
 	MOVQ         (R9), R10
@@ -24644,13 +24677,13 @@ row242:
 	PREFETCHT0   31(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row242
+	JLT          row243
 
-rows243:
+rows244:
 	CMPQ R9, BX
-	JGE  rows245
+	JGE  rows246
 
-row244:
+row245:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24660,7 +24693,7 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows245
+	JGE          rows246
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24670,7 +24703,7 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows245
+	JGE          rows246
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24680,7 +24713,7 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows245
+	JGE          rows246
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24690,7 +24723,7 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows245
+	JGE          rows246
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24700,7 +24733,7 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows245
+	JGE          rows246
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24710,7 +24743,7 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows245
+	JGE          rows246
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24720,7 +24753,7 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows245
+	JGE          rows246
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -24730,21 +24763,21 @@ row244:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row244
+	JLT          row245
 
-rows245:
-	JMP summed239
+rows246:
+	JMP summed240
 
-none241:
+none242:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000080, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows247
+	JGE     rows248
 
-row246:
+row247:
 	MOVQ       128(DI), R10
 	IMULQ      AX, R10
 	MOVQ       (DI), R9
@@ -24754,116 +24787,116 @@ row246:
 	PREFETCHT0 31(R8)(R10*1)
 	ADDQ       $0x08, DI
 	CMPQ       DI, R11
-	JLT        row246
+	JLT        row247
 
-rows247:
+rows248:
 	CMPQ DI, BX
-	JGE  rows249
+	JGE  rows250
 
-row248:
+row249:
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows249
+	JGE        rows250
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows249
+	JGE        rows250
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows249
+	JGE        rows250
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows249
+	JGE        rows250
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows249
+	JGE        rows250
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows249
+	JGE        rows250
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JGE        rows249
+	JGE        rows250
 	MOVQ       (DI), R9
 	IMULQ      AX, R9
 	VMASKMOVPS (R8)(R9*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, DI
 	CMPQ       DI, BX
-	JLT        row248
+	JLT        row249
 
-rows249:
-summed239:
-summed250:
+rows250:
+summed240:
+summed251:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special253
+	JNE  special254
 
-final251:
+final252:
 	MOVQ       8(SP), DX
 	VMASKMOVPS Y0, Y1, (CX)(DX*4)
 
-stored252:
+stored253:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result234
-	JMP  over236
+	JLT  result235
+	JMP  over237
 
-many237:
+many238:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany235
-	JMP   few238
+	JEQ   tooMany236
+	JMP   few239
 
-special253:
+special254:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow254
+	JEQ        narrow255
 	MOVQ       8(SP), DX
 	VMASKMOVPS Y0, Y1, (CX)(DX*4)
-	JMP        stored252
+	JMP        stored253
 
-narrow254:
+narrow255:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip255
+	JEQ          skip256
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty256
+	JEQ          empty257
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 
-empty256:
-skip255:
+empty257:
+skip256:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip257
+	JEQ          skip258
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -24876,17 +24909,17 @@ skip255:
 	VMASKMOVPS   (CX)(DX*4), Y1, Y2
 	VADDPS       Y0, Y2, Y0
 
-skip257:
-	JMP final251
+skip258:
+	JMP final252
 
-empty240:
-	JMP summed250
+empty241:
+	JMP summed251
 
-tooMany235:
+tooMany236:
 	MOVQ SI, results+24(FP)
 
-over236:
-done194:
+over237:
+done195:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -24929,18 +24962,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none258
+	JEQ   none259
 	SUBQ  positions+32(FP), CX
 
-none258:
+none259:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile260:
+tile261:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower261
+	JLE     narrower262
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -24949,21 +24982,21 @@ tile260:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over264
+	JGE     over265
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result262:
+result263:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many265
+	JGT  many266
 
-few266:
+few267:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24973,7 +25006,7 @@ few266:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty267
+	JGE     empty268
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -24985,9 +25018,9 @@ few266:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows269
+	JGE     rows270
 
-row268:
+row269:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25034,13 +25067,13 @@ row268:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row268
+	JLT          row269
 
-rows269:
+rows270:
 	CMPQ R13, SI
-	JGE  rows271
+	JGE  rows272
 
-row270:
+row271:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25081,16 +25114,16 @@ row270:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row270
+	JLT          row271
 
-rows271:
-summed272:
+rows272:
+summed273:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special275
+	JNE  special276
 
-final273:
+final274:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around276
+	JNE     around277
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25100,9 +25133,9 @@ final273:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored277
+	JMP     stored278
 
-around276:
+around277:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -25112,23 +25145,23 @@ around276:
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
 
-stored277:
-stored274:
+stored278:
+stored275:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result262
-	JMP  over264
+	JLT  result263
+	JMP  over265
 
-many265:
+many266:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany263
-	JMP   few266
+	JEQ   tooMany264
+	JMP   few267
 
-special275:
+special276:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow278
+	JEQ     narrow279
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25139,14 +25172,14 @@ special275:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored274
+	JMP     stored275
 
-narrow278:
+narrow279:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip279
+	JEQ          skip280
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty280
+	JEQ          empty281
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -25160,12 +25193,12 @@ narrow278:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty280:
-skip279:
+empty281:
+skip280:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip281
-	TESTQ     $0x00000001, mode+96(FP)
 	JEQ       skip282
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip283
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25193,7 +25226,7 @@ skip279:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip282:
+skip283:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25211,14 +25244,14 @@ skip282:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around283
+	JNE       around284
 	VMOVDQU   Y0, (DX)
-	JMP       stored284
+	JMP       stored285
 
-around283:
+around284:
 	VMOVNTDQ Y0, (DX)
 
-stored284:
+stored285:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25236,14 +25269,14 @@ stored284:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around285
+	JNE       around286
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored286
+	JMP       stored287
 
-around285:
+around286:
 	VMOVNTDQ Y0, 32(DX)
 
-stored286:
+stored287:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25261,14 +25294,14 @@ stored286:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around287
+	JNE       around288
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored288
+	JMP       stored289
 
-around287:
+around288:
 	VMOVNTDQ Y0, 64(DX)
 
-stored288:
+stored289:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25286,22 +25319,22 @@ stored288:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
+	JNE       around290
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored290
+	JMP       stored291
 
-around289:
+around290:
 	VMOVNTDQ Y0, 96(DX)
 
-stored290:
-	JMP stored274
+stored291:
+	JMP stored275
 
-skip281:
+skip282:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip291
-	TESTQ     $0x00000001, mode+96(FP)
 	JEQ       skip292
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip293
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25321,65 +25354,65 @@ skip281:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip292:
+skip293:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around293
+	JNE       around294
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored294
+	JMP       stored295
 
-around293:
+around294:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored294:
+stored295:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around296
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored296
+	JMP       stored297
 
-around295:
+around296:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored296:
+stored297:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around297
+	JNE       around298
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored298
+	JMP       stored299
 
-around297:
+around298:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored298:
+stored299:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around299
+	JNE       around300
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored300
+	JMP       stored301
 
-around299:
+around300:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
 
-stored300:
-	JMP stored274
+stored301:
+	JMP stored275
 
-skip291:
+skip292:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip301
+	JEQ     skip302
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25399,35 +25432,35 @@ skip291:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip301:
-	JMP final273
+skip302:
+	JMP final274
 
-empty267:
+empty268:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed272
+	JNE     summed273
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip302
+	JEQ     skip303
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around303
+	JNE     around304
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored304
+	JMP     stored305
 
-around303:
+around304:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored304:
-	JMP stored274
+stored305:
+	JMP stored275
 
-skip302:
+skip303:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around305
+	JNE     around306
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25437,9 +25470,9 @@ skip302:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored306
+	JMP     stored307
 
-around305:
+around306:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25449,28 +25482,31 @@ around305:
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
 
-stored306:
-	JMP stored274
+stored307:
+	JMP stored275
 
-tooMany263:
+tooMany264:
 	MOVQ DI, results+24(FP)
 
-over264:
+over265:
 	SUBQ  $0x00000040, (SP)
-	JLE   done259
+	JLE   done260
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JNE   wide308
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip307
+	JEQ   skip309
 	ADDQ  $-128, to+72(FP)
 
-skip307:
-	JMP tile260
+skip309:
+wide308:
+	JMP tile261
 
-narrower261:
+narrower262:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower309
+	JLE     narrower311
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25479,21 +25515,21 @@ narrower261:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over312
+	JGE     over314
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result310:
+result312:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many313
+	JGT  many315
 
-few314:
+few316:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25501,7 +25537,7 @@ few314:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty315
+	JGE     empty317
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25513,9 +25549,9 @@ few314:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows317
+	JGE     rows319
 
-row316:
+row318:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25553,13 +25589,13 @@ row316:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row316
+	JLT          row318
 
-rows317:
+rows319:
 	CMPQ R13, SI
-	JGE  rows319
+	JGE  rows321
 
-row318:
+row320:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25592,16 +25628,16 @@ row318:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row318
+	JLT          row320
 
-rows319:
-summed320:
+rows321:
+summed322:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special323
+	JNE  special325
 
-final321:
+final323:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around324
+	JNE     around326
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25609,9 +25645,9 @@ final321:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored325
+	JMP     stored327
 
-around324:
+around326:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -25619,23 +25655,23 @@ around324:
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
 
-stored325:
-stored322:
+stored327:
+stored324:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result310
-	JMP  over312
+	JLT  result312
+	JMP  over314
 
-many313:
+many315:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany311
-	JMP   few314
+	JEQ   tooMany313
+	JMP   few316
 
-special323:
+special325:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow326
+	JEQ     narrow328
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25644,14 +25680,14 @@ special323:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored322
+	JMP     stored324
 
-narrow326:
+narrow328:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip327
+	JEQ          skip329
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty328
+	JEQ          empty330
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25663,12 +25699,12 @@ narrow326:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty328:
-skip327:
+empty330:
+skip329:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip329
+	JEQ       skip331
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip330
+	JEQ       skip332
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25690,7 +25726,7 @@ skip327:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip330:
+skip332:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25708,14 +25744,14 @@ skip330:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around331
+	JNE       around333
 	VMOVDQU   Y0, (DX)
-	JMP       stored332
+	JMP       stored334
 
-around331:
+around333:
 	VMOVNTDQ Y0, (DX)
 
-stored332:
+stored334:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25733,14 +25769,14 @@ stored332:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around333
+	JNE       around335
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored334
+	JMP       stored336
 
-around333:
+around335:
 	VMOVNTDQ Y0, 32(DX)
 
-stored334:
+stored336:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25758,22 +25794,22 @@ stored334:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around335
+	JNE       around337
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored336
+	JMP       stored338
 
-around335:
+around337:
 	VMOVNTDQ Y0, 64(DX)
 
-stored336:
-	JMP stored322
+stored338:
+	JMP stored324
 
-skip329:
+skip331:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip337
+	JEQ       skip339
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip338
+	JEQ       skip340
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25789,52 +25825,52 @@ skip329:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip338:
+skip340:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around339
+	JNE       around341
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored340
-
-around339:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored340:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around341
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
 	JMP       stored342
 
 around341:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored342:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around343
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, 64(DX)(BX*2)
-	VMOVDQU   X1, 80(DX)(BX*2)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored344
 
 around343:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored344:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around345
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
+	JMP       stored346
+
+around345:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored344:
-	JMP stored322
+stored346:
+	JMP stored324
 
-skip337:
+skip339:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip345
+	JEQ     skip347
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25850,33 +25886,33 @@ skip337:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip345:
-	JMP final321
+skip347:
+	JMP final323
 
-empty315:
+empty317:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed320
+	JNE     summed322
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip346
+	JEQ     skip348
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around347
+	JNE     around349
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored348
+	JMP     stored350
 
-around347:
+around349:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 
-stored348:
-	JMP stored322
+stored350:
+	JMP stored324
 
-skip346:
+skip348:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around349
+	JNE     around351
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25884,9 +25920,9 @@ skip346:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored350
+	JMP     stored352
 
-around349:
+around351:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25894,19 +25930,19 @@ around349:
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
 
-stored350:
-	JMP stored322
+stored352:
+	JMP stored324
 
-tooMany311:
+tooMany313:
 	MOVQ DI, results+24(FP)
 
-over312:
-	JMP done259
+over314:
+	JMP done260
 
-narrower309:
+narrower311:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower352
+	JLE     narrower354
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -25915,27 +25951,27 @@ narrower309:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over355
+	JGE     over357
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result353:
+result355:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many356
+	JGT  many358
 
-few357:
+few359:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty358
+	JGE     empty360
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25947,9 +25983,9 @@ few357:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows360
+	JGE     rows362
 
-row359:
+row361:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25978,13 +26014,13 @@ row359:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row359
+	JLT          row361
 
-rows360:
+rows362:
 	CMPQ R13, SI
-	JGE  rows362
+	JGE  rows364
 
-row361:
+row363:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26009,60 +26045,60 @@ row361:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row361
+	JLT          row363
 
-rows362:
-summed363:
+rows364:
+summed365:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special366
+	JNE  special368
 
-final364:
+final366:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around367
+	JNE     around369
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored368
+	JMP     stored370
 
-around367:
+around369:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored368:
-stored365:
+stored370:
+stored367:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result353
-	JMP  over355
+	JLT  result355
+	JMP  over357
 
-many356:
+many358:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany354
-	JMP   few357
+	JEQ   tooMany356
+	JMP   few359
 
-special366:
+special368:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow369
+	JEQ     narrow371
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored365
+	JMP     stored367
 
-narrow369:
+narrow371:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip370
+	JEQ          skip372
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty371
+	JEQ          empty373
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -26072,12 +26108,12 @@ narrow369:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty371:
-skip370:
+empty373:
+skip372:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip372
+	JEQ       skip374
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip373
+	JEQ       skip375
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26093,7 +26129,7 @@ skip370:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip373:
+skip375:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26111,14 +26147,14 @@ skip373:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around374
+	JNE       around376
 	VMOVDQU   Y0, (DX)
-	JMP       stored375
+	JMP       stored377
 
-around374:
+around376:
 	VMOVNTDQ Y0, (DX)
 
-stored375:
+stored377:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26136,22 +26172,22 @@ stored375:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around376
+	JNE       around378
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored377
+	JMP       stored379
 
-around376:
+around378:
 	VMOVNTDQ Y0, 32(DX)
 
-stored377:
-	JMP stored365
+stored379:
+	JMP stored367
 
-skip372:
+skip374:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip380
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip379
+	JEQ       skip381
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26163,39 +26199,39 @@ skip372:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip379:
+skip381:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around380
+	JNE       around382
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored381
-
-around380:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored381:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around382
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, 32(DX)(BX*2)
-	VMOVDQU   X1, 48(DX)(BX*2)
 	JMP       stored383
 
 around382:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored383:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around384
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
+	JMP       stored385
+
+around384:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored383:
-	JMP stored365
+stored385:
+	JMP stored367
 
-skip378:
+skip380:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip384
+	JEQ     skip386
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26207,57 +26243,57 @@ skip378:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip384:
-	JMP final364
+skip386:
+	JMP final366
 
-empty358:
+empty360:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed363
+	JNE     summed365
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip385
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around386
-	VMOVDQU Y0, (DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored387
-
-around386:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored387:
-	JMP stored365
-
-skip385:
+	JEQ     skip387
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around388
 	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
-	VMOVDQU Y0, 64(DX)(BX*4)
-	VMOVDQU Y0, 96(DX)(BX*4)
+	VMOVDQU Y0, 32(DX)(BX*2)
 	JMP     stored389
 
 around388:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+
+stored389:
+	JMP stored367
+
+skip387:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around390
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
+	JMP     stored391
+
+around390:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored389:
-	JMP stored365
+stored391:
+	JMP stored367
 
-tooMany354:
+tooMany356:
 	MOVQ DI, results+24(FP)
 
-over355:
-	JMP done259
+over357:
+	JMP done260
 
-narrower352:
+narrower354:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower391
+	JLT     narrower393
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -26266,25 +26302,25 @@ narrower352:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over394
+	JGE     over396
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result392:
+result394:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many395
+	JGT  many397
 
-few396:
+few398:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty397
+	JGE     empty399
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26296,9 +26332,9 @@ few396:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows399
+	JGE     rows401
 
-row398:
+row400:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26318,128 +26354,128 @@ row398:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row398
-
-rows399:
-	CMPQ R12, SI
-	JGE  rows401
-
-row400:
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VMOVUPS      (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows401
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VMOVUPS      (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows401
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VMOVUPS      (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
-	JGE          rows401
-	MOVQ         (R12), R13
-	IMULQ        AX, R13
-	MOVQ         (R12), R10
-	IMULQ        ranksApart+64(FP), R10
-	ADDQ         R8, R10
-	VPBROADCASTD (CX)(R12*1), Y2
-	VMOVUPS      (R9)(R13*1), Y3
-	VPCMPEQD     (R10)(R11*4), Y2, Y4
-	VANDPS       Y3, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(R9)(R13*1), Y3
-	VPCMPEQD     32(R10)(R11*4), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R12
-	CMPQ         R12, SI
 	JLT          row400
 
 rows401:
-summed402:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special405
+	CMPQ R12, SI
+	JGE  rows403
 
-final403:
+row402:
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows403
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows403
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JGE          rows403
+	MOVQ         (R12), R13
+	IMULQ        AX, R13
+	MOVQ         (R12), R10
+	IMULQ        ranksApart+64(FP), R10
+	ADDQ         R8, R10
+	VPBROADCASTD (CX)(R12*1), Y2
+	VMOVUPS      (R9)(R13*1), Y3
+	VPCMPEQD     (R10)(R11*4), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R13*1), Y3
+	VPCMPEQD     32(R10)(R11*4), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R12
+	CMPQ         R12, SI
+	JLT          row402
+
+rows403:
+summed404:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special407
+
+final405:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around406
+	JNE     around408
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*4)
 	VMOVDQU Y1, 32(DX)(BX*4)
-	JMP     stored407
+	JMP     stored409
 
-around406:
+around408:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored407:
-stored404:
+stored409:
+stored406:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result394
+	JMP  over396
 
-many395:
+many397:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany393
-	JMP   few396
+	JEQ   tooMany395
+	JMP   few398
 
-special405:
+special407:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow408
+	JEQ     narrow410
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored404
+	JMP     stored406
 
-narrow408:
+narrow410:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip409
+	JEQ          skip411
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty410
+	JEQ          empty412
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26447,12 +26483,12 @@ narrow408:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty410:
-skip409:
+empty412:
+skip411:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip411
+	JEQ          skip413
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip412
+	JEQ          skip414
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26475,7 +26511,7 @@ skip409:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip412:
+skip414:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26493,22 +26529,22 @@ skip412:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around413
+	JNE       around415
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored414
+	JMP       stored416
 
-around413:
+around415:
 	VMOVNTDQ Y0, (DX)
 
-stored414:
-	JMP stored404
+stored416:
+	JMP stored406
 
-skip411:
+skip413:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip415
+	JEQ          skip417
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip416
+	JEQ          skip418
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26529,26 +26565,26 @@ skip411:
 	VCVTPH2PS    16(DX)(BX*2), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip416:
+skip418:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around417
+	JNE       around419
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, (DX)(BX*2)
 	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored418
+	JMP       stored420
 
-around417:
+around419:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored418:
-	JMP stored404
+stored420:
+	JMP stored406
 
-skip415:
+skip417:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip419
+	JEQ          skip421
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26569,74 +26605,74 @@ skip415:
 	VMOVUPS      32(DX)(BX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip419:
-	JMP final403
+skip421:
+	JMP final405
 
-empty397:
+empty399:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed402
+	JNE     summed404
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip420
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around421
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored422
-
-around421:
-	VMOVNTDQ Y0, (DX)
-
-stored422:
-	JMP stored404
-
-skip420:
+	JEQ     skip422
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around423
 	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	VMOVDQU Y0, 32(DX)(BX*4)
+	VMOVDQU Y0, (DX)(BX*2)
 	JMP     stored424
 
 around423:
 	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
 
 stored424:
-	JMP stored404
+	JMP stored406
 
-tooMany393:
+skip422:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around425
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*4)
+	VMOVDQU Y0, 32(DX)(BX*4)
+	JMP     stored426
+
+around425:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored426:
+	JMP stored406
+
+tooMany395:
 	MOVQ DI, results+24(FP)
 
-over394:
-	JMP done259
+over396:
+	JMP done260
 
-narrower391:
+narrower393:
 	XORQ DX, DX
 
-tile425:
+tile427:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*4), R9
 	MOVQ to+72(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over431
+	JGE  over433
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result429:
+result431:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many432
+	JGT  many434
 
-few433:
+few435:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty434
+	JGE     empty436
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26648,9 +26684,9 @@ few433:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows436
+	JGE     rows438
 
-row435:
+row437:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26666,172 +26702,172 @@ row435:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row435
-
-rows436:
-	CMPQ R13, SI
-	JGE  rows438
-
-row437:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JGE          rows438
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JGE          rows438
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JGE          rows438
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JGE          rows438
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JGE          rows438
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JGE          rows438
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JGE          rows438
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y1
-	VMOVUPS      (R9)(R14*1), Y2
-	VPCMPEQD     (R11)(R12*4), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
 	JLT          row437
 
 rows438:
-summed439:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special442
+	CMPQ R13, SI
+	JGE  rows440
 
-final440:
+row439:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows440
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows440
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows440
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows440
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows440
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows440
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JGE          rows440
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y1
+	VMOVUPS      (R9)(R14*1), Y2
+	VPCMPEQD     (R11)(R12*4), Y1, Y1
+	VANDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row439
+
+rows440:
+summed441:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special444
+
+final442:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around443
+	JNE     around445
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored444
+	JMP     stored446
 
-around443:
+around445:
 	VMOVNTDQ Y0, (DX)
 
-stored444:
-stored441:
+stored446:
+stored443:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result429
-	JMP  over431
+	JLT  result431
+	JMP  over433
 
-many432:
+many434:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany430
-	JMP   few433
+	JEQ   tooMany432
+	JMP   few435
 
-special442:
+special444:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow445
+	JEQ     narrow447
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored441
+	JMP     stored443
 
-narrow445:
+narrow447:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip446
+	JEQ          skip448
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty447
+	JEQ          empty449
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty447:
-skip446:
+empty449:
+skip448:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip448
+	JEQ          skip450
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip449
+	JEQ          skip451
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26845,7 +26881,7 @@ skip446:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip449:
+skip451:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -26856,22 +26892,22 @@ skip449:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around450
+	JNE          around452
 	MOVQ         8(SP), BX
 	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored451
+	JMP          stored453
 
-around450:
+around452:
 	VMOVNTDQ X0, (DX)
 
-stored451:
-	JMP stored441
+stored453:
+	JMP stored443
 
-skip448:
+skip450:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip452
+	JEQ          skip454
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip453
+	JEQ          skip455
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26884,23 +26920,23 @@ skip448:
 	VCVTPH2PS    (DX)(BX*2), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip453:
+skip455:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around454
+	JNE       around456
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored455
+	JMP       stored457
 
-around454:
+around456:
 	VMOVNTDQ X0, (DX)
 
-stored455:
-	JMP stored441
+stored457:
+	JMP stored443
 
-skip452:
+skip454:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip456
+	JEQ          skip458
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26913,49 +26949,49 @@ skip452:
 	VMOVUPS      (DX)(BX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip456:
-	JMP final440
+skip458:
+	JMP final442
 
-empty434:
+empty436:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed439
+	JNE     summed441
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip457
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around458
-	MOVQ    8(SP), BX
-	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored459
-
-around458:
-	VMOVNTDQ X0, (DX)
-
-stored459:
-	JMP stored441
-
-skip457:
+	JEQ     skip459
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around460
 	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
+	VMOVDQU X0, (DX)(BX*2)
 	JMP     stored461
 
 around460:
-	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ X0, (DX)
 
 stored461:
-	JMP stored441
+	JMP stored443
 
-tooMany430:
+skip459:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around462
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, (DX)(BX*4)
+	JMP     stored463
+
+around462:
+	VMOVNTDQ Y0, (DX)
+
+stored463:
+	JMP stored443
+
+tooMany432:
 	MOVQ DI, results+24(FP)
 
-over431:
+over433:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile425
+	JNE  tile427
 
-done259:
+done260:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26977,18 +27013,18 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none462
+	JEQ   none464
 	SUBQ  positions+32(FP), CX
 
-none462:
+none464:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile464:
+tile466:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower465
+	JLE     narrower467
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -26997,19 +27033,19 @@ tile464:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over468
+	JGE     over470
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result466:
+result468:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty469
+	JGE     empty471
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27026,9 +27062,9 @@ result466:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows472
+	JGE     rows474
 
-row471:
+row473:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -27062,13 +27098,13 @@ row471:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row471
+	JLT        row473
 
-rows472:
+rows474:
 	CMPQ R10, SI
-	JGE  rows474
+	JGE  rows476
 
-row473:
+row475:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R8)(R11*1), Y10
@@ -27098,9 +27134,9 @@ row473:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row473
+	JLT       row475
 
-rows474:
+rows476:
 	VMOVUPS      Y0, (DX)
 	VMOVUPS      Y1, 32(DX)
 	MOVQ         8(SP), R10
@@ -27108,7 +27144,7 @@ rows474:
 	VMOVUPS      Y3, 96(DX)(R10*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none475
+	JEQ          none477
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -27163,10 +27199,10 @@ rows474:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 224(R10)(R11*8)
 
-none475:
-	JMP stored470
+none477:
+	JMP stored472
 
-empty469:
+empty471:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -27178,7 +27214,7 @@ empty469:
 	VMOVUPS Y2, 64(DX)(BX*4)
 	VMOVUPS Y3, 96(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none476
+	JEQ     none478
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27201,27 +27237,27 @@ empty469:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 224(BX)(R10*8)
 
-none476:
-stored470:
+none478:
+stored472:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result466
-	JMP  over468
+	JLT  result468
+	JMP  over470
 	MOVQ DI, results+24(FP)
 
-over468:
+over470:
 	SUBQ $0x00000020, (SP)
-	JLE  done463
+	JLE  done465
 	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
-	JMP  tile464
+	JMP  tile466
 
-narrower465:
+narrower467:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower478
+	JLT     narrower480
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -27230,19 +27266,19 @@ narrower465:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over481
+	JGE     over483
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result479:
+result481:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R8
 	SUBQ    BX, R8
 	CMPQ    BX, SI
-	JGE     empty482
+	JGE     empty484
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27255,9 +27291,9 @@ result479:
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows485
+	JGE     rows487
 
-row484:
+row486:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -27278,93 +27314,93 @@ row484:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row484
-
-rows485:
-	CMPQ R8, SI
-	JGE  rows487
-
-row486:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows487
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows487
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows487
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
-	VCMPPS    $0x07, Y0, Y0, Y6
-	VCMPPS    $0x16, Y0, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y0, Y0
-	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
-	VCMPPS    $0x07, Y1, Y1, Y6
-	VCMPPS    $0x16, Y1, Y2, Y3
-	VANDPS    Y6, Y3, Y3
-	VBLENDVPS Y3, Y2, Y1, Y1
-	VBLENDVPS Y3, Y8, Y5, Y5
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row486
+	JLT        row486
 
 rows487:
+	CMPQ R8, SI
+	JGE  rows489
+
+row488:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows489
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows489
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows489
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VMOVUPS   (R9)(R10*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R10*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row488
+
+rows489:
 	MOVQ         8(SP), R8
 	VMOVUPS      Y0, (DX)(R8*4)
 	VMOVUPS      Y1, 32(DX)(R8*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none488
+	JEQ          none490
 	MOVQ         columns+72(FP), R8
 	SUBQ         (SP), R8
 	SHLQ         $0x03, R8
@@ -27399,10 +27435,10 @@ rows487:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 96(R8)(R10*8)
 
-none488:
-	JMP stored483
+none490:
+	JMP stored485
 
-empty482:
+empty484:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
@@ -27410,7 +27446,7 @@ empty482:
 	VMOVUPS Y0, (DX)(BX*4)
 	VMOVUPS Y1, 32(DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none489
+	JEQ     none491
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27429,41 +27465,41 @@ empty482:
 	MOVQ    8(SP), R8
 	VMOVUPD Y9, 96(BX)(R8*8)
 
-none489:
-stored483:
+none491:
+stored485:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result479
-	JMP  over481
+	JLT  result481
+	JMP  over483
 	MOVQ DI, results+24(FP)
 
-over481:
-	JMP done463
+over483:
+	JMP done465
 
-narrower478:
+narrower480:
 	XORQ DX, DX
 
-tile490:
+tile492:
 	MOVQ DX, 8(SP)
 	LEAQ (R8)(DX*4), R9
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over496
+	JGE  over498
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result494:
+result496:
 	MOVQ    8(DI), SI
 	SHLQ    $0x03, SI
 	ADDQ    positions+32(FP), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    BX, SI
-	JGE     empty497
+	JGE     empty499
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -27474,9 +27510,9 @@ result494:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows500
+	JGE     rows502
 
-row499:
+row501:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -27491,116 +27527,116 @@ row499:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row499
-
-rows500:
-	CMPQ R10, SI
-	JGE  rows502
-
-row501:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
-	VCMPPS    $0x07, Y0, Y0, Y3
-	VCMPPS    $0x16, Y0, Y1, Y2
-	VANDPS    Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VBLENDVPS Y2, Y8, Y4, Y4
-	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row501
+	JLT        row501
 
 rows502:
+	CMPQ R10, SI
+	JGE  rows504
+
+row503:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows504
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows504
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows504
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows504
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows504
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows504
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows504
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R9)(R11*1), Y1
+	VCMPPS    $0x07, Y0, Y0, Y3
+	VCMPPS    $0x16, Y0, Y1, Y2
+	VANDPS    Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VBLENDVPS Y2, Y8, Y4, Y4
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row503
+
+rows504:
 	MOVQ         8(SP), R10
 	VMOVUPS      Y0, (DX)(R10*4)
 	LEAQ         (CX)(BX*1), BX
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none503
+	JEQ          none505
 	MOVQ         columns+72(FP), R10
 	SUBQ         (SP), R10
 	SHLQ         $0x03, R10
@@ -27623,16 +27659,16 @@ rows502:
 	VPGATHERDQ   Y2, (BX)(X1*8), Y0
 	VMOVUPD      Y0, 32(R10)(R11*8)
 
-none503:
-	JMP stored498
+none505:
+	JMP stored500
 
-empty497:
+empty499:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    8(SP), BX
 	VMOVUPS Y0, (DX)(BX*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none504
+	JEQ     none506
 	MOVQ    columns+72(FP), BX
 	SUBQ    (SP), BX
 	SHLQ    $0x03, BX
@@ -27647,23 +27683,23 @@ empty497:
 	MOVQ    8(SP), R10
 	VMOVUPD Y9, 32(BX)(R10*8)
 
-none504:
-stored498:
+none506:
+stored500:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result494
-	JMP  over496
+	JLT  result496
+	JMP  over498
 	MOVQ DI, results+24(FP)
 
-over496:
+over498:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile490
+	JNE  tile492
 
-done463:
+done465:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27714,7 +27750,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none505
+	JEQ     none507
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27724,7 +27760,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none505:
+none507:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27772,11 +27808,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole506
+	JGE    whole508
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole506:
+whole508:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27786,11 +27822,11 @@ whole506:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole507
+	JGE        whole509
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole507:
+whole509:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27799,11 +27835,11 @@ whole507:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole508
+	JGE     whole510
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole508:
+whole510:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27813,11 +27849,11 @@ whole508:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole509
+	JGE        whole511
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole509:
+whole511:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27826,11 +27862,11 @@ whole509:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole510
+	JGE     whole512
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole510:
+whole512:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27840,11 +27876,11 @@ whole510:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole511
+	JGE        whole513
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole511:
+whole513:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27853,11 +27889,11 @@ whole511:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole512
+	JGE     whole514
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole512:
+whole514:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27867,11 +27903,11 @@ whole512:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole513
+	JGE        whole515
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole513:
+whole515:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func sumCodesAVX512S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumCodesAVX512S8(SB), NOSPLIT, $0-128
 	MOVQ stride+8(FP), AX
 	MOVQ positions+32(FP), CX
@@ -49,6 +49,8 @@ few7:
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
 	JGE     empty9
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded11
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none10
 	MOVQ    BX, R10
@@ -61,9 +63,9 @@ few7:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows13
 
-row11:
+row12:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -139,13 +141,13 @@ row11:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row11
+	JLT          row12
 
-rows12:
+rows13:
 	CMPQ R11, SI
-	JGE  rows14
+	JGE  rows15
 
-row13:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -209,23 +211,23 @@ row13:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row13
+	JLT          row14
 
-rows14:
+rows15:
 	JMP summed8
 
 none10:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros15
+	JEQ     zeros16
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows17
+	JGE     rows18
 
-row16:
+row17:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -274,13 +276,13 @@ row16:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row16
+	JLT          row17
 
-rows17:
+rows18:
 	CMPQ R10, SI
-	JGE  rows19
+	JGE  rows20
 
-row18:
+row19:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -321,21 +323,21 @@ row18:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row18
+	JLT          row19
 
-rows19:
+rows20:
 	JMP summed8
 
-zeros15:
+zeros16:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows21
+	JGE     rows22
 
-row20:
+row21:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -401,13 +403,13 @@ row20:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row20
+	JLT          row21
 
-rows21:
+rows22:
 	CMPQ R10, SI
-	JGE  rows23
+	JGE  rows24
 
-row22:
+row23:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -461,17 +463,17 @@ row22:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row22
+	JLT          row23
 
-rows23:
+rows24:
 summed8:
-summed24:
+summed25:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special27
+	JNE  special28
 
-final25:
+final26:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -480,9 +482,9 @@ final25:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -492,8 +494,8 @@ around28:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored29:
-stored26:
+stored30:
+stored27:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -506,9 +508,484 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-special27:
+rounded11:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip31
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows33
+
+row32:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none34
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none34:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVSXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVSXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVSXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVSXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVSXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row32
+
+rows33:
+	CMPQ R11, SI
+	JGE  rows36
+
+row35:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none37
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none37:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVSXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVSXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVSXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVSXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVSXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row35
+
+rows36:
+	JMP summed8
+
+skip31:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip38
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows40
+
+row39:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none41
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none41:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVSXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVSXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVSXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVSXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVSXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row39
+
+rows40:
+	CMPQ R11, SI
+	JGE  rows43
+
+row42:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none44
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none44:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVSXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVSXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVSXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVSXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVSXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row42
+
+rows43:
+	JMP summed8
+
+skip38:
+special28:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow30
+	JEQ     narrow45
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -517,14 +994,14 @@ special27:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored26
+	JMP     stored27
 
-narrow30:
+narrow45:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip31
+	JEQ          skip46
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty32
+	JEQ          empty47
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -538,10 +1015,208 @@ narrow30:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty32:
-skip31:
+empty47:
+skip46:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip48
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip49
+	VPMOVZXWD (DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z0, Z8, Z0
+	VPMOVZXWD 32(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z1, Z8, Z1
+	VPMOVZXWD 64(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z2, Z8, Z2
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z3, Z8, Z3
+	VPMOVZXWD 128(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z4, Z8, Z4
+	VPMOVZXWD 160(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z5, Z8, Z5
+	VPMOVZXWD 192(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z6, Z8, Z6
+	VPMOVZXWD 224(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z7, Z8, Z7
+
+skip49:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around50
+	VMOVDQU64     Z8, (DX)
+	JMP           stored51
+
+around50:
+	VMOVNTDQ Z8, (DX)
+
+stored51:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around52
+	VMOVDQU64     Z8, 64(DX)
+	JMP           stored53
+
+around52:
+	VMOVNTDQ Z8, 64(DX)
+
+stored53:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around54
+	VMOVDQU64     Z8, 128(DX)
+	JMP           stored55
+
+around54:
+	VMOVNTDQ Z8, 128(DX)
+
+stored55:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around56
+	VMOVDQU64     Z8, 192(DX)
+	JMP           stored57
+
+around56:
+	VMOVNTDQ Z8, 192(DX)
+
+stored57:
+	JMP stored27
+
+skip48:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip58
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip59
+	VCVTPH2PS (DX), Z8
+	VADDPS    Z0, Z8, Z0
+	VCVTPH2PS 32(DX), Z8
+	VADDPS    Z1, Z8, Z1
+	VCVTPH2PS 64(DX), Z8
+	VADDPS    Z2, Z8, Z2
+	VCVTPH2PS 96(DX), Z8
+	VADDPS    Z3, Z8, Z3
+	VCVTPH2PS 128(DX), Z8
+	VADDPS    Z4, Z8, Z4
+	VCVTPH2PS 160(DX), Z8
+	VADDPS    Z5, Z8, Z5
+	VCVTPH2PS 192(DX), Z8
+	VADDPS    Z6, Z8, Z6
+	VCVTPH2PS 224(DX), Z8
+	VADDPS    Z7, Z8, Z7
+
+skip59:
+	VCVTPS2PH $0x00, Z0, Y8
+	VCVTPS2PH $0x00, Z1, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around60
+	VMOVDQU64 Y8, (DX)
+	VMOVDQU64 Y9, 32(DX)
+	JMP       stored61
+
+around60:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+
+stored61:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around62
+	VMOVDQU64 Y8, 64(DX)
+	VMOVDQU64 Y9, 96(DX)
+	JMP       stored63
+
+around62:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+
+stored63:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around64
+	VMOVDQU64 Y8, 128(DX)
+	VMOVDQU64 Y9, 160(DX)
+	JMP       stored65
+
+around64:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+
+stored65:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around66
+	VMOVDQU64 Y8, 192(DX)
+	VMOVDQU64 Y9, 224(DX)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+
+stored67:
+	JMP stored27
+
+skip58:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip33
+	JEQ     skip68
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -559,14 +1234,34 @@ skip31:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip33:
-	JMP final25
+skip68:
+	JMP final26
 
 empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed24
+	JNE       summed25
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip69
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around70
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+
+stored71:
+	JMP stored27
+
+skip69:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around72
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -575,9 +1270,9 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
+	JMP       stored73
 
-around34:
+around72:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -587,45 +1282,55 @@ around34:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored35:
-	JMP stored26
+stored73:
+	JMP stored27
 
 tooMany4:
 	MOVQ DI, results+24(FP)
 
 over5:
-	ADDQ $0x00000080, R8
-	ADDQ $+512, to+56(FP)
+	ADDQ  $0x00000080, R8
+	ADDQ  $+512, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide74
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip75
+	ADDQ  $-256, to+56(FP)
+
+skip75:
+wide74:
 	SUBQ $0x00000080, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower37
+	JLT  narrower77
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over80
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result78:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many81
 
-few42:
+few82:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty84
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded86
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none85
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -636,9 +1341,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows88
 
-row46:
+row87:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -689,13 +1394,13 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row87
 
-rows47:
+rows88:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows90
 
-row48:
+row89:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -735,23 +1440,23 @@ row48:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row89
 
-rows49:
-	JMP summed43
+rows90:
+	JMP summed83
 
-none45:
+none85:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros91
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows93
 
-row51:
+row92:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -783,13 +1488,13 @@ row51:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row92
 
-rows52:
+rows93:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows95
 
-row53:
+row94:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -814,21 +1519,21 @@ row53:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row94
 
-rows54:
-	JMP summed43
+rows95:
+	JMP summed83
 
-zeros50:
+zeros91:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows97
 
-row55:
+row96:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -873,13 +1578,13 @@ row55:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row96
 
-rows56:
+rows97:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows99
 
-row57:
+row98:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -913,58 +1618,379 @@ row57:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row98
 
-rows58:
-summed43:
-summed59:
+rows99:
+summed83:
+summed100:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special103
 
-final60:
+final101:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around104
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
+	JMP       stored105
 
-around63:
+around104:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored64:
-stored61:
+stored105:
+stored102:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result78
+	JMP  over80
 
-many41:
+many81:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
+	JEQ   tooMany79
+	JMP   few82
 
-special62:
+rounded86:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip106
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows108
+
+row107:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none109
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none109:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVSXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row107
+
+rows108:
+	CMPQ R11, SI
+	JGE  rows111
+
+row110:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none112
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none112:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVSXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row110
+
+rows111:
+	JMP summed83
+
+skip106:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip113
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows115
+
+row114:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none116
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none116:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVSXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row114
+
+rows115:
+	CMPQ R11, SI
+	JGE  rows118
+
+row117:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none119
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none119:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVSXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVSXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVSXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row117
+
+rows118:
+	JMP summed83
+
+skip113:
+special103:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow120
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored61
+	JMP     stored102
 
-narrow65:
+narrow120:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip121
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty122
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -974,10 +2000,118 @@ narrow65:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty67:
-skip66:
+empty122:
+skip121:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip123
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip124
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z0, Z4, Z0
+	VPMOVZXWD 32(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z1, Z4, Z1
+	VPMOVZXWD 64(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z2, Z4, Z2
+	VPMOVZXWD 96(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z3, Z4, Z3
+
+skip124:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around125
+	VMOVDQU64     Z4, (DX)
+	JMP           stored126
+
+around125:
+	VMOVNTDQ Z4, (DX)
+
+stored126:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around127
+	VMOVDQU64     Z4, 64(DX)
+	JMP           stored128
+
+around127:
+	VMOVNTDQ Z4, 64(DX)
+
+stored128:
+	JMP stored102
+
+skip123:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip129
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip130
+	VCVTPH2PS (DX), Z4
+	VADDPS    Z0, Z4, Z0
+	VCVTPH2PS 32(DX), Z4
+	VADDPS    Z1, Z4, Z1
+	VCVTPH2PS 64(DX), Z4
+	VADDPS    Z2, Z4, Z2
+	VCVTPH2PS 96(DX), Z4
+	VADDPS    Z3, Z4, Z3
+
+skip130:
+	VCVTPS2PH $0x00, Z0, Y4
+	VCVTPS2PH $0x00, Z1, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around131
+	VMOVDQU64 Y4, (DX)
+	VMOVDQU64 Y5, 32(DX)
+	JMP       stored132
+
+around131:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+
+stored132:
+	VCVTPS2PH $0x00, Z2, Y4
+	VCVTPS2PH $0x00, Z3, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around133
+	VMOVDQU64 Y4, 64(DX)
+	VMOVDQU64 Y5, 96(DX)
+	JMP       stored134
+
+around133:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+
+stored134:
+	JMP stored102
+
+skip129:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip135
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -987,62 +2121,88 @@ skip66:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip68:
-	JMP final60
+skip135:
+	JMP final101
 
-empty44:
+empty84:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
+	JNE       summed100
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip136
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around137
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored138
+
+around137:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+
+stored138:
+	JMP stored102
+
+skip136:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around139
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
+	JMP       stored140
 
-around69:
+around139:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored70:
-	JMP stored61
+stored140:
+	JMP stored102
 
-tooMany39:
+tooMany79:
 	MOVQ DI, results+24(FP)
 
-over40:
-	ADDQ $0x00000040, R8
-	ADDQ $+256, to+56(FP)
+over80:
+	ADDQ  $0x00000040, R8
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide141
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip142
+	ADDQ  $-128, to+56(FP)
+
+skip142:
+wide141:
 	SUBQ $0x00000040, R9
 
-narrower37:
+narrower77:
 	CMPQ R9, $0x00000020
-	JLT  narrower72
+	JLT  narrower144
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over147
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result73:
+result145:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many76
+	JGT  many148
 
-few77:
+few149:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty79
+	JGE     empty151
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded153
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
+	JEQ     none152
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1053,9 +2213,9 @@ few77:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows82
+	JGE     rows155
 
-row81:
+row154:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -1094,13 +2254,13 @@ row81:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row81
+	JLT          row154
 
-rows82:
+rows155:
 	CMPQ R11, SI
-	JGE  rows84
+	JGE  rows157
 
-row83:
+row156:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -1128,7 +2288,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows157
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -1156,7 +2316,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows157
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -1184,7 +2344,7 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows84
+	JGE          rows157
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -1212,23 +2372,23 @@ row83:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row83
+	JLT          row156
 
-rows84:
-	JMP summed78
+rows157:
+	JMP summed150
 
-none80:
+none152:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
+	JEQ     zeros158
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows87
+	JGE     rows160
 
-row86:
+row159:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -1252,13 +2412,13 @@ row86:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row86
+	JLT          row159
 
-rows87:
+rows160:
 	CMPQ R10, SI
-	JGE  rows89
+	JGE  rows162
 
-row88:
+row161:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1275,7 +2435,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1292,7 +2452,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1309,7 +2469,7 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows89
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1326,21 +2486,21 @@ row88:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row88
+	JLT          row161
 
-rows89:
-	JMP summed78
+rows162:
+	JMP summed150
 
-zeros85:
+zeros158:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows91
+	JGE     rows164
 
-row90:
+row163:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -1375,13 +2535,13 @@ row90:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row90
+	JLT          row163
 
-rows91:
+rows164:
 	CMPQ R10, SI
-	JGE  rows93
+	JGE  rows166
 
-row92:
+row165:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1405,7 +2565,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows166
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1429,7 +2589,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows166
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1453,7 +2613,7 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows93
+	JGE          rows166
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1477,132 +2637,56 @@ row92:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row92
+	JLT          row165
 
-rows93:
-summed78:
-summed94:
+rows166:
+summed150:
+summed167:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
+	JNE  special170
 
-final95:
+final168:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
+	JNE       around171
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
+	JMP       stored172
 
-around98:
+around171:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored99:
-stored96:
+stored172:
+stored169:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result145
+	JMP  over147
 
-many76:
+many148:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
+	JEQ   tooMany146
+	JMP   few149
 
-special97:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	JMP     stored96
+rounded153:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip173
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows175
 
-narrow100:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty102
-	SHRQ         $0x03, R10
-	VPXORD       X14, X14, X14
-	VCVTSI2SSQ   R10, X14, X14
-	VBROADCASTSS X14, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
-
-empty102:
-skip101:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
-	VMOVUPS (DX), Z2
-	VADDPS  Z0, Z2, Z0
-	VMOVUPS 64(DX), Z2
-	VADDPS  Z1, Z2, Z1
-
-skip103:
-	JMP final95
-
-empty79:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-
-stored105:
-	JMP stored96
-
-tooMany74:
-	MOVQ DI, results+24(FP)
-
-over75:
-	ADDQ $0x00000020, R8
-	ADDQ $+128, to+56(FP)
-	SUBQ $0x00000020, R9
-
-narrower72:
-	CMPQ R9, $0x00000010
-	JLT  narrower107
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over110
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result108:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many111
-
-few112:
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty114
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows117
-
-row116:
+row174:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -1615,1364 +2699,124 @@ row116:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none176
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none176:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
+	VBROADCASTSS (R15), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
 	MOVQ         (R11), R15
 	IMULQ        zeroRow+112(FP), R15
 	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
+	VPBROADCASTD (R15), Z4
 	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row116
+	JLT          row174
 
-rows117:
+rows175:
 	CMPQ R11, SI
-	JGE  rows119
+	JGE  rows178
 
-row118:
+row177:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none179
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none179:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
+	VBROADCASTSS (R13), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
+	VPBROADCASTD (R13), Z4
 	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows119
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row118
+	JLT          row177
 
-rows119:
-	JMP summed113
+rows178:
+	JMP summed150
 
-none115:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows122
-
-row121:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row121
-
-rows122:
-	CMPQ R10, SI
-	JGE  rows124
-
-row123:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows124
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	VPMOVSXBD    (R8)(R11*1), Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row123
-
-rows124:
-	JMP summed113
-
-zeros120:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows126
-
-row125:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z1
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row125
-
-rows126:
-	CMPQ R10, SI
-	JGE  rows128
-
-row127:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows128
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z1
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row127
-
-rows128:
-summed113:
-summed129:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
-
-final130:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
-	VMOVDQU64 Z0, (DX)
-	JMP       stored134
-
-around133:
-	VMOVNTDQ Z0, (DX)
-
-stored134:
-stored131:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
-
-many111:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
-
-special132:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
-	VMOVUPS Z0, (DX)
-	JMP     stored131
-
-narrow135:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty137
-	SHRQ         $0x03, R10
-	VPXORD       X15, X15, X15
-	VCVTSI2SSQ   R10, X15, X15
-	VBROADCASTSS X15, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty137:
-skip136:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
-	VMOVUPS (DX), Z1
-	VADDPS  Z0, Z1, Z0
-
-skip138:
-	JMP final130
-
-empty114:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
-	VMOVDQU64 Z0, (DX)
-	JMP       stored140
-
-around139:
-	VMOVNTDQ Z0, (DX)
-
-stored140:
-	JMP stored131
-
-tooMany109:
-	MOVQ DI, results+24(FP)
-
-over110:
-	ADDQ $0x00000010, R8
-	ADDQ $+64, to+56(FP)
-	SUBQ $0x00000010, R9
-
-narrower107:
-	TESTQ R9, R9
-	JLE   done141
-	MOVQ  $-1, DX
-	BZHIQ R9, DX, DX
-	KMOVW DX, K1
-	MOVQ  to+56(FP), DX
-	MOVQ  start+16(FP), DI
-	CMPQ  DI, results+24(FP)
-	JGE   over144
-	MOVQ  (DI), BX
-	LEAQ  (CX)(BX*8), BX
-
-result142:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R9
-	SUBQ BX, R9
-	CMPQ R9, $0x00000800
-	JGT  many145
-
-few146:
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty148
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none149
-	MOVQ    BX, R9
-	SUBQ    CX, R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows151
-
-row150:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row150
-
-rows151:
-	CMPQ R10, SI
-	JGE  rows153
-
-row152:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows153
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows153
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows153
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows153
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows153
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows153
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows153
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VMULPS       Z4, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row152
-
-rows153:
-	JMP summed147
-
-none149:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros154
-	MOVQ    BX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R9, R12
-	JGE     rows156
-
-row155:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   (R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row155
-
-rows156:
-	CMPQ R9, SI
-	JGE  rows158
-
-row157:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows158
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows158
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows158
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows158
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows158
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows158
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows158
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JLT          row157
-
-rows158:
-	JMP summed147
-
-zeros154:
-	MOVQ    BX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R9, R12
-	JGE     rows160
-
-row159:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z1
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row159
-
-rows160:
-	CMPQ R9, SI
-	JGE  rows162
-
-row161:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Z1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Z2
-	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
-	VCVTDQ2PS    Z3, Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	ADDQ         $0x08, R9
-	CMPQ         R9, SI
-	JLT          row161
-
-rows162:
-summed147:
-summed163:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special166
-
-final164:
-	VMOVUPS Z0, K1, (DX)
-
-stored165:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result142
-	JMP  over144
-
-many145:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany143
-	JMP   few146
-
-special166:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow167
-	VMOVUPS Z0, K1, (DX)
-	JMP     stored165
-
-narrow167:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip168
-	MOVQ         SI, R9
-	SUBQ         BX, R9
-	JEQ          empty169
-	SHRQ         $0x03, R9
-	VPXORD       X16, X16, X16
-	VCVTSI2SSQ   R9, X16, X16
-	VBROADCASTSS X16, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty169:
-skip168:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip170
-	VMOVUPS.Z (DX), K1, Z1
-	VADDPS    Z0, Z1, Z0
-
-skip170:
-	JMP final164
-
-empty148:
-	JMP summed163
-
-tooMany143:
-	MOVQ DI, results+24(FP)
-
-over144:
-done141:
-	MOVQ results+24(FP), AX
-	SUBQ start+16(FP), AX
-	SHRQ $0x03, AX
-	MOVQ AX, ret+120(FP)
-	VZEROUPPER
-	RET
-
-// func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $0-128
-	MOVQ stride+8(FP), AX
-	MOVQ positions+32(FP), CX
-	MOVQ known+40(FP), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-	MOVQ DX, known+40(FP)
-	MOVQ results+24(FP), DX
-	SHLQ $0x03, DX
-	ADDQ start+16(FP), DX
-	MOVQ DX, results+24(FP)
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile171:
-	CMPQ R9, $0x00000080
-	JLT  narrower172
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over175
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result173:
-	MOVQ 8(DI), SI
-	LEAQ (CX)(SI*8), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many176
-
-few177:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    BX, SI
-	JGE     empty179
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
-	MOVQ    BX, R10
-	SUBQ    CX, R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000180, R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows182
+skip173:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip180
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows182
 
 row181:
 	MOVQ         384(R11), R13
@@ -2987,531 +2831,233 @@ row181:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x00000004, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none183
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none183:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
+	VBROADCASTSS (R15), Z3
 	MOVQ         (R11), R15
 	IMULQ        zeroRow+112(FP), R15
 	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBD    (R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXBD    16(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBD    32(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBD    48(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBD    64(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	PREFETCHT0   64(R8)(R13*1)
-	VPMOVZXBD    80(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBD    96(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBD    112(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row181
 
 rows182:
 	CMPQ R11, SI
-	JGE  rows184
+	JGE  rows185
 
-row183:
+row184:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x00000004, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none186
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none186:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
+	VBROADCASTSS (R13), Z3
 	MOVQ         (R11), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VPMOVZXBD    (R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z0, Z0
-	VPMOVZXBD    16(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VPMOVZXBD    32(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VPMOVZXBD    48(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VPMOVZXBD    64(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z4, Z4
-	VPMOVZXBD    80(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VPMOVZXBD    96(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z11
-	VADDPS       Z11, Z6, Z6
-	VPMOVZXBD    112(R8)(R12*1), Z11
-	VCVTDQ2PS    Z11, Z11
-	VSUBPS       Z10, Z11, Z11
-	VMULPS       Z9, Z11, Z11
-	VMULPS       Z11, Z8, Z8
-	VADDPS       Z8, Z7, Z7
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row183
+	JLT          row184
 
-rows184:
-	JMP summed178
+rows185:
+	JMP summed150
 
-none180:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros185
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows187
-
-row186:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
-	VPMOVZXBD    (R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	PREFETCHT0   64(R8)(R12*1)
-	VPMOVZXBD    80(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row186
-
-rows187:
-	CMPQ R10, SI
-	JGE  rows189
-
-row188:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
-	VPMOVZXBD    (R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z4, Z4
-	VPMOVZXBD    80(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z8, Z9, Z9
-	VADDPS       Z9, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row188
-
-rows189:
-	JMP summed178
-
-zeros185:
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows191
-
-row190:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z8
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBD    (R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	VPMOVZXBD    16(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	PREFETCHT0   64(R8)(R12*1)
-	VPMOVZXBD    80(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row190
-
-rows191:
-	CMPQ R10, SI
-	JGE  rows193
-
-row192:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z8
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVZXBD    (R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z0, Z0
-	VPMOVZXBD    16(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z1, Z1
-	VPMOVZXBD    32(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z2, Z2
-	VPMOVZXBD    48(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z3, Z3
-	VPMOVZXBD    64(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z4, Z4
-	VPMOVZXBD    80(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z5, Z5
-	VPMOVZXBD    96(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z6, Z6
-	VPMOVZXBD    112(R8)(R11*1), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z9, Z10, Z10
-	VMULPS       Z8, Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row192
-
-rows193:
-summed178:
-summed194:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special197
-
-final195:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around198
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z1, 64(DX)
-	VMOVDQU64 Z2, 128(DX)
-	VMOVDQU64 Z3, 192(DX)
-	VMOVDQU64 Z4, 256(DX)
-	VMOVDQU64 Z5, 320(DX)
-	VMOVDQU64 Z6, 384(DX)
-	VMOVDQU64 Z7, 448(DX)
-	JMP       stored199
-
-around198:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-	VMOVNTDQ Z4, 256(DX)
-	VMOVNTDQ Z5, 320(DX)
-	VMOVNTDQ Z6, 384(DX)
-	VMOVNTDQ Z7, 448(DX)
-
-stored199:
-stored196:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result173
-	JMP  over175
-
-many176:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany174
-	JMP   few177
-
-special197:
+skip180:
+special170:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow200
+	JEQ     narrow187
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	VMOVUPS Z2, 128(DX)
-	VMOVUPS Z3, 192(DX)
-	VMOVUPS Z4, 256(DX)
-	VMOVUPS Z5, 320(DX)
-	VMOVUPS Z6, 384(DX)
-	VMOVUPS Z7, 448(DX)
-	JMP     stored196
+	JMP     stored169
 
-narrow200:
+narrow187:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip201
+	JEQ          skip188
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty202
+	JEQ          empty189
 	SHRQ         $0x03, R10
-	VPXORD       X12, X12, X12
-	VCVTSI2SSQ   R10, X12, X12
-	VBROADCASTSS X12, Z8
-	VDIVPS       Z8, Z0, Z0
-	VDIVPS       Z8, Z1, Z1
-	VDIVPS       Z8, Z2, Z2
-	VDIVPS       Z8, Z3, Z3
-	VDIVPS       Z8, Z4, Z4
-	VDIVPS       Z8, Z5, Z5
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
+	VPXORD       X14, X14, X14
+	VCVTSI2SSQ   R10, X14, X14
+	VBROADCASTSS X14, Z2
+	VDIVPS       Z2, Z0, Z0
+	VDIVPS       Z2, Z1, Z1
 
-empty202:
-skip201:
-	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip203
-	VMOVUPS (DX), Z8
-	VADDPS  Z0, Z8, Z0
-	VMOVUPS 64(DX), Z8
-	VADDPS  Z1, Z8, Z1
-	VMOVUPS 128(DX), Z8
-	VADDPS  Z2, Z8, Z2
-	VMOVUPS 192(DX), Z8
-	VADDPS  Z3, Z8, Z3
-	VMOVUPS 256(DX), Z8
-	VADDPS  Z4, Z8, Z4
-	VMOVUPS 320(DX), Z8
-	VADDPS  Z5, Z8, Z5
-	VMOVUPS 384(DX), Z8
-	VADDPS  Z6, Z8, Z6
-	VMOVUPS 448(DX), Z8
-	VADDPS  Z7, Z8, Z7
+empty189:
+skip188:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip190
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip191
+	VPMOVZXWD (DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z0, Z2, Z0
+	VPMOVZXWD 32(DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z1, Z2, Z1
 
-skip203:
-	JMP final195
+skip191:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z3
+	VPMOVZXBW     odd16<>+0(SB), Z4
+	VMOVDQA64     Z2, Z2
+	VPERMT2W      Z3, Z4, Z2
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around192
+	VMOVDQU64     Z2, (DX)
+	JMP           stored193
 
-empty179:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed194
+around192:
+	VMOVNTDQ Z2, (DX)
+
+stored193:
+	JMP stored169
+
+skip190:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip194
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip195
+	VCVTPH2PS (DX), Z2
+	VADDPS    Z0, Z2, Z0
+	VCVTPH2PS 32(DX), Z2
+	VADDPS    Z1, Z2, Z1
+
+skip195:
+	VCVTPS2PH $0x00, Z0, Y2
+	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around196
+	VMOVDQU64 Y2, (DX)
+	VMOVDQU64 Y3, 32(DX)
+	JMP       stored197
+
+around196:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+
+stored197:
+	JMP stored169
+
+skip194:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip198
+	VMOVUPS (DX), Z2
+	VADDPS  Z0, Z2, Z0
+	VMOVUPS 64(DX), Z2
+	VADDPS  Z1, Z2, Z1
+
+skip198:
+	JMP final168
+
+empty151:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed167
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip199
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around200
+	VMOVDQU64 Z0, (DX)
+	JMP       stored201
+
+around200:
+	VMOVNTDQ Z0, (DX)
+
+stored201:
+	JMP stored169
+
+skip199:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around202
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	VMOVDQU64 Z0, 256(DX)
-	VMOVDQU64 Z0, 320(DX)
-	VMOVDQU64 Z0, 384(DX)
-	VMOVDQU64 Z0, 448(DX)
-	JMP       stored205
+	JMP       stored203
 
-around204:
+around202:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-	VMOVNTDQ Z0, 256(DX)
-	VMOVNTDQ Z0, 320(DX)
-	VMOVNTDQ Z0, 384(DX)
-	VMOVNTDQ Z0, 448(DX)
 
-stored205:
-	JMP stored196
+stored203:
+	JMP stored169
 
-tooMany174:
+tooMany146:
 	MOVQ DI, results+24(FP)
 
-over175:
-	ADDQ $0x00000080, R8
-	ADDQ $+512, to+56(FP)
-	SUBQ $0x00000080, R9
-	JMP  tile171
+over147:
+	ADDQ  $0x00000020, R8
+	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide204
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip205
+	ADDQ  $-64, to+56(FP)
 
-narrower172:
-	CMPQ R9, $0x00000040
+skip205:
+wide204:
+	SUBQ $0x00000020, R9
+
+narrower144:
+	CMPQ R9, $0x00000010
 	JLT  narrower207
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
@@ -3530,11 +3076,10 @@ result208:
 
 few212:
 	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
 	JGE     empty214
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded216
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none215
 	MOVQ    BX, R10
@@ -3547,9 +3092,3285 @@ few212:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows217
+	JGE     rows218
 
-row216:
+row217:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row217
+
+rows218:
+	CMPQ R11, SI
+	JGE  rows220
+
+row219:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows220
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows220
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows220
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows220
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows220
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows220
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows220
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row219
+
+rows220:
+	JMP summed213
+
+none215:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros221
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows223
+
+row222:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row222
+
+rows223:
+	CMPQ R10, SI
+	JGE  rows225
+
+row224:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows225
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows225
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows225
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows225
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows225
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows225
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows225
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R8)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row224
+
+rows225:
+	JMP summed213
+
+zeros221:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows227
+
+row226:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row226
+
+rows227:
+	CMPQ R10, SI
+	JGE  rows229
+
+row228:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows229
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows229
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows229
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows229
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows229
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows229
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows229
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row228
+
+rows229:
+summed213:
+summed230:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special233
+
+final231:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around234
+	VMOVDQU64 Z0, (DX)
+	JMP       stored235
+
+around234:
+	VMOVNTDQ Z0, (DX)
+
+stored235:
+stored232:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result208
+	JMP  over210
+
+many211:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany209
+	JMP   few212
+
+rounded216:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip236
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows238
+
+row237:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none239
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none239:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row237
+
+rows238:
+	CMPQ R11, SI
+	JGE  rows241
+
+row240:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none242
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none242:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row240
+
+rows241:
+	JMP summed213
+
+skip236:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip243
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows245
+
+row244:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none246
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none246:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row244
+
+rows245:
+	CMPQ R11, SI
+	JGE  rows248
+
+row247:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none249
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none249:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row247
+
+rows248:
+	JMP summed213
+
+skip243:
+special233:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow250
+	VMOVUPS Z0, (DX)
+	JMP     stored232
+
+narrow250:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip251
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty252
+	SHRQ         $0x03, R10
+	VPXORD       X15, X15, X15
+	VCVTSI2SSQ   R10, X15, X15
+	VBROADCASTSS X15, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty252:
+skip251:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip253
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip254
+	VPMOVZXWD (DX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip254:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around255
+	VMOVDQU64     Y1, (DX)
+	JMP           stored256
+
+around255:
+	VMOVNTDQ Y1, (DX)
+
+stored256:
+	JMP stored232
+
+skip253:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip257
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip258
+	VCVTPH2PS (DX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip258:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around259
+	VMOVDQU64 Y1, (DX)
+	JMP       stored260
+
+around259:
+	VMOVNTDQ Y1, (DX)
+
+stored260:
+	JMP stored232
+
+skip257:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip261
+	VMOVUPS (DX), Z1
+	VADDPS  Z0, Z1, Z0
+
+skip261:
+	JMP final231
+
+empty214:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed230
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip262
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around263
+	VMOVDQU64 Y0, (DX)
+	JMP       stored264
+
+around263:
+	VMOVNTDQ Y0, (DX)
+
+stored264:
+	JMP stored232
+
+skip262:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around265
+	VMOVDQU64 Z0, (DX)
+	JMP       stored266
+
+around265:
+	VMOVNTDQ Z0, (DX)
+
+stored266:
+	JMP stored232
+
+tooMany209:
+	MOVQ DI, results+24(FP)
+
+over210:
+	ADDQ  $0x00000010, R8
+	ADDQ  $+64, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide267
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip268
+	ADDQ  $-32, to+56(FP)
+
+skip268:
+wide267:
+	SUBQ $0x00000010, R9
+
+narrower207:
+	TESTQ R9, R9
+	JLE   done269
+	MOVQ  $-1, DX
+	BZHIQ R9, DX, DX
+	KMOVW DX, K1
+	MOVQ  to+56(FP), DX
+	MOVQ  start+16(FP), DI
+	CMPQ  DI, results+24(FP)
+	JGE   over272
+	MOVQ  (DI), BX
+	LEAQ  (CX)(BX*8), BX
+
+result270:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many273
+
+few274:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    BX, SI
+	JGE     empty276
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded278
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none277
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows280
+
+row279:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row279
+
+rows280:
+	CMPQ R10, SI
+	JGE  rows282
+
+row281:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows282
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows282
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows282
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows282
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows282
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows282
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows282
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row281
+
+rows282:
+	JMP summed275
+
+none277:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros283
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows285
+
+row284:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row284
+
+rows285:
+	CMPQ R9, SI
+	JGE  rows287
+
+row286:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows287
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows287
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows287
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows287
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows287
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows287
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows287
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row286
+
+rows287:
+	JMP summed275
+
+zeros283:
+	MOVQ    BX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R9, R12
+	JGE     rows289
+
+row288:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R11*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row288
+
+rows289:
+	CMPQ R9, SI
+	JGE  rows291
+
+row290:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows291
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows291
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows291
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows291
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows291
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows291
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JGE          rows291
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R8)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
+	JLT          row290
+
+rows291:
+summed275:
+summed292:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special295
+
+final293:
+	VMOVUPS Z0, K1, (DX)
+
+stored294:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result270
+	JMP  over272
+
+many273:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany271
+	JMP   few274
+
+rounded278:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip296
+	MOVQ         BX, R9
+	SUBQ         CX, R9
+	SHRQ         $0x02, R9
+	ADDQ         factors+48(FP), R9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R10
+	MOVQ         known+40(FP), R13
+	SUBQ         $0x00000180, R13
+	CMPQ         R13, SI
+	CMOVQGT      SI, R13
+	CMPQ         R10, R13
+	JGE          rows298
+
+row297:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none299
+	VPBROADCASTW (R9), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R9
+
+none299:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row297
+
+rows298:
+	CMPQ R10, SI
+	JGE  rows301
+
+row300:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none302
+	VPBROADCASTW (R9), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R9
+
+none302:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row300
+
+rows301:
+	JMP summed275
+
+skip296:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip303
+	MOVQ         BX, R9
+	SUBQ         CX, R9
+	SHRQ         $0x02, R9
+	ADDQ         factors+48(FP), R9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R10
+	MOVQ         known+40(FP), R13
+	SUBQ         $0x00000180, R13
+	CMPQ         R13, SI
+	CMOVQGT      SI, R13
+	CMPQ         R10, R13
+	JGE          rows305
+
+row304:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none306
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+
+none306:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row304
+
+rows305:
+	CMPQ R10, SI
+	JGE  rows308
+
+row307:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none309
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+
+none309:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row307
+
+rows308:
+	JMP summed275
+
+skip303:
+special295:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow310
+	VMOVUPS Z0, K1, (DX)
+	JMP     stored294
+
+narrow310:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip311
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty312
+	SHRQ         $0x03, R9
+	VPXORD       X16, X16, X16
+	VCVTSI2SSQ   R9, X16, X16
+	VBROADCASTSS X16, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty312:
+skip311:
+	TESTQ       $0x00000040, mode+80(FP)
+	JEQ         skip313
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip314
+	VPMOVZXWD.Z (DX), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip314:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS        $0x03, Z0, Z0, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	VMOVDQU16     Y1, K1, (DX)
+	JMP           stored294
+
+skip313:
+	TESTQ       $0x00000080, mode+80(FP)
+	JEQ         skip315
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip316
+	VCVTPH2PS.Z (DX), K1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip316:
+	VCVTPS2PH $0x00, Z0, Y1
+	VMOVDQU16 Y1, K1, (DX)
+	JMP       stored294
+
+skip315:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip317
+	VMOVUPS.Z (DX), K1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip317:
+	JMP final293
+
+empty276:
+	JMP summed292
+
+tooMany271:
+	MOVQ DI, results+24(FP)
+
+over272:
+done269:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+120(FP)
+	VZEROUPPER
+	RET
+
+DATA all32_3f800000<>+0(SB)/4, $0x3f800000
+DATA all32_3f800000<>+4(SB)/4, $0x3f800000
+DATA all32_3f800000<>+8(SB)/4, $0x3f800000
+DATA all32_3f800000<>+12(SB)/4, $0x3f800000
+DATA all32_3f800000<>+16(SB)/4, $0x3f800000
+DATA all32_3f800000<>+20(SB)/4, $0x3f800000
+DATA all32_3f800000<>+24(SB)/4, $0x3f800000
+DATA all32_3f800000<>+28(SB)/4, $0x3f800000
+GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
+
+DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $32
+
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
+
+DATA all32_7fff<>+0(SB)/4, $0x00007fff
+DATA all32_7fff<>+4(SB)/4, $0x00007fff
+DATA all32_7fff<>+8(SB)/4, $0x00007fff
+DATA all32_7fff<>+12(SB)/4, $0x00007fff
+DATA all32_7fff<>+16(SB)/4, $0x00007fff
+DATA all32_7fff<>+20(SB)/4, $0x00007fff
+DATA all32_7fff<>+24(SB)/4, $0x00007fff
+DATA all32_7fff<>+28(SB)/4, $0x00007fff
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $32
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $32
+
+DATA all32_10000<>+0(SB)/4, $0x00010000
+DATA all32_10000<>+4(SB)/4, $0x00010000
+DATA all32_10000<>+8(SB)/4, $0x00010000
+DATA all32_10000<>+12(SB)/4, $0x00010000
+DATA all32_10000<>+16(SB)/4, $0x00010000
+DATA all32_10000<>+20(SB)/4, $0x00010000
+DATA all32_10000<>+24(SB)/4, $0x00010000
+DATA all32_10000<>+28(SB)/4, $0x00010000
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $32
+
+DATA all32_8000<>+0(SB)/4, $0x00008000
+DATA all32_8000<>+4(SB)/4, $0x00008000
+DATA all32_8000<>+8(SB)/4, $0x00008000
+DATA all32_8000<>+12(SB)/4, $0x00008000
+DATA all32_8000<>+16(SB)/4, $0x00008000
+DATA all32_8000<>+20(SB)/4, $0x00008000
+DATA all32_8000<>+24(SB)/4, $0x00008000
+DATA all32_8000<>+28(SB)/4, $0x00008000
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $32
+
+DATA odd16<>+0(SB)/1, $0x01
+DATA odd16<>+1(SB)/1, $0x03
+DATA odd16<>+2(SB)/1, $0x05
+DATA odd16<>+3(SB)/1, $0x07
+DATA odd16<>+4(SB)/1, $0x09
+DATA odd16<>+5(SB)/1, $0x0b
+DATA odd16<>+6(SB)/1, $0x0d
+DATA odd16<>+7(SB)/1, $0x0f
+DATA odd16<>+8(SB)/1, $0x11
+DATA odd16<>+9(SB)/1, $0x13
+DATA odd16<>+10(SB)/1, $0x15
+DATA odd16<>+11(SB)/1, $0x17
+DATA odd16<>+12(SB)/1, $0x19
+DATA odd16<>+13(SB)/1, $0x1b
+DATA odd16<>+14(SB)/1, $0x1d
+DATA odd16<>+15(SB)/1, $0x1f
+DATA odd16<>+16(SB)/1, $0x21
+DATA odd16<>+17(SB)/1, $0x23
+DATA odd16<>+18(SB)/1, $0x25
+DATA odd16<>+19(SB)/1, $0x27
+DATA odd16<>+20(SB)/1, $0x29
+DATA odd16<>+21(SB)/1, $0x2b
+DATA odd16<>+22(SB)/1, $0x2d
+DATA odd16<>+23(SB)/1, $0x2f
+DATA odd16<>+24(SB)/1, $0x31
+DATA odd16<>+25(SB)/1, $0x33
+DATA odd16<>+26(SB)/1, $0x35
+DATA odd16<>+27(SB)/1, $0x37
+DATA odd16<>+28(SB)/1, $0x39
+DATA odd16<>+29(SB)/1, $0x3b
+DATA odd16<>+30(SB)/1, $0x3d
+DATA odd16<>+31(SB)/1, $0x3f
+GLOBL odd16<>(SB), RODATA|NOPTR, $32
+
+// func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $0-128
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), R9
+
+tile318:
+	CMPQ R9, $0x00000080
+	JLT  narrower319
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over322
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result320:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many323
+
+few324:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	CMPQ    BX, SI
+	JGE     empty326
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded328
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none327
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows330
+
+row329:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row329
+
+rows330:
+	CMPQ R11, SI
+	JGE  rows332
+
+row331:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row331
+
+rows332:
+	JMP summed325
+
+none327:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros333
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows335
+
+row334:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	PREFETCHT0   64(R8)(R12*1)
+	VPMOVZXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row334
+
+rows335:
+	CMPQ R10, SI
+	JGE  rows337
+
+row336:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z4, Z4
+	VPMOVZXBD    80(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row336
+
+rows337:
+	JMP summed325
+
+zeros333:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows339
+
+row338:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	PREFETCHT0   64(R8)(R12*1)
+	VPMOVZXBD    80(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row338
+
+rows339:
+	CMPQ R10, SI
+	JGE  rows341
+
+row340:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	VPMOVZXBD    64(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z4, Z4
+	VPMOVZXBD    80(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z5, Z5
+	VPMOVZXBD    96(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z6, Z6
+	VPMOVZXBD    112(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VADDPS       Z10, Z7, Z7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row340
+
+rows341:
+summed325:
+summed342:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special345
+
+final343:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around346
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	JMP       stored347
+
+around346:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
+
+stored347:
+stored344:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result320
+	JMP  over322
+
+many323:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany321
+	JMP   few324
+
+rounded328:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip348
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows350
+
+row349:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none351
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none351:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row349
+
+rows350:
+	CMPQ R11, SI
+	JGE  rows353
+
+row352:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none354
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none354:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z17
+	VPANDD.BCST  all32_1<>+0(SB), Z17, Z17
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z17, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row352
+
+rows353:
+	JMP summed325
+
+skip348:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip355
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows357
+
+row356:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none358
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none358:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row356
+
+rows357:
+	CMPQ R11, SI
+	JGE  rows360
+
+row359:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none361
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none361:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBD    (R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBD    64(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBD    80(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBD    96(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBD    112(R8)(R12*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row359
+
+rows360:
+	JMP summed325
+
+skip355:
+special345:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow362
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	JMP     stored344
+
+narrow362:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip363
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty364
+	SHRQ         $0x03, R10
+	VPXORD       X12, X12, X12
+	VCVTSI2SSQ   R10, X12, X12
+	VBROADCASTSS X12, Z8
+	VDIVPS       Z8, Z0, Z0
+	VDIVPS       Z8, Z1, Z1
+	VDIVPS       Z8, Z2, Z2
+	VDIVPS       Z8, Z3, Z3
+	VDIVPS       Z8, Z4, Z4
+	VDIVPS       Z8, Z5, Z5
+	VDIVPS       Z8, Z6, Z6
+	VDIVPS       Z8, Z7, Z7
+
+empty364:
+skip363:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip365
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip366
+	VPMOVZXWD (DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z0, Z8, Z0
+	VPMOVZXWD 32(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z1, Z8, Z1
+	VPMOVZXWD 64(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z2, Z8, Z2
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z3, Z8, Z3
+	VPMOVZXWD 128(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z4, Z8, Z4
+	VPMOVZXWD 160(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z5, Z8, Z5
+	VPMOVZXWD 192(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z6, Z8, Z6
+	VPMOVZXWD 224(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z7, Z8, Z7
+
+skip366:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around367
+	VMOVDQU64     Z8, (DX)
+	JMP           stored368
+
+around367:
+	VMOVNTDQ Z8, (DX)
+
+stored368:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around369
+	VMOVDQU64     Z8, 64(DX)
+	JMP           stored370
+
+around369:
+	VMOVNTDQ Z8, 64(DX)
+
+stored370:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around371
+	VMOVDQU64     Z8, 128(DX)
+	JMP           stored372
+
+around371:
+	VMOVNTDQ Z8, 128(DX)
+
+stored372:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around373
+	VMOVDQU64     Z8, 192(DX)
+	JMP           stored374
+
+around373:
+	VMOVNTDQ Z8, 192(DX)
+
+stored374:
+	JMP stored344
+
+skip365:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip375
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip376
+	VCVTPH2PS (DX), Z8
+	VADDPS    Z0, Z8, Z0
+	VCVTPH2PS 32(DX), Z8
+	VADDPS    Z1, Z8, Z1
+	VCVTPH2PS 64(DX), Z8
+	VADDPS    Z2, Z8, Z2
+	VCVTPH2PS 96(DX), Z8
+	VADDPS    Z3, Z8, Z3
+	VCVTPH2PS 128(DX), Z8
+	VADDPS    Z4, Z8, Z4
+	VCVTPH2PS 160(DX), Z8
+	VADDPS    Z5, Z8, Z5
+	VCVTPH2PS 192(DX), Z8
+	VADDPS    Z6, Z8, Z6
+	VCVTPH2PS 224(DX), Z8
+	VADDPS    Z7, Z8, Z7
+
+skip376:
+	VCVTPS2PH $0x00, Z0, Y8
+	VCVTPS2PH $0x00, Z1, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around377
+	VMOVDQU64 Y8, (DX)
+	VMOVDQU64 Y9, 32(DX)
+	JMP       stored378
+
+around377:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+
+stored378:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around379
+	VMOVDQU64 Y8, 64(DX)
+	VMOVDQU64 Y9, 96(DX)
+	JMP       stored380
+
+around379:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+
+stored380:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around381
+	VMOVDQU64 Y8, 128(DX)
+	VMOVDQU64 Y9, 160(DX)
+	JMP       stored382
+
+around381:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+
+stored382:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around383
+	VMOVDQU64 Y8, 192(DX)
+	VMOVDQU64 Y9, 224(DX)
+	JMP       stored384
+
+around383:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+
+stored384:
+	JMP stored344
+
+skip375:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip385
+	VMOVUPS (DX), Z8
+	VADDPS  Z0, Z8, Z0
+	VMOVUPS 64(DX), Z8
+	VADDPS  Z1, Z8, Z1
+	VMOVUPS 128(DX), Z8
+	VADDPS  Z2, Z8, Z2
+	VMOVUPS 192(DX), Z8
+	VADDPS  Z3, Z8, Z3
+	VMOVUPS 256(DX), Z8
+	VADDPS  Z4, Z8, Z4
+	VMOVUPS 320(DX), Z8
+	VADDPS  Z5, Z8, Z5
+	VMOVUPS 384(DX), Z8
+	VADDPS  Z6, Z8, Z6
+	VMOVUPS 448(DX), Z8
+	VADDPS  Z7, Z8, Z7
+
+skip385:
+	JMP final343
+
+empty326:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed342
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip386
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around387
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored388
+
+around387:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+
+stored388:
+	JMP stored344
+
+skip386:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around389
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored390
+
+around389:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+
+stored390:
+	JMP stored344
+
+tooMany321:
+	MOVQ DI, results+24(FP)
+
+over322:
+	ADDQ  $0x00000080, R8
+	ADDQ  $+512, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide391
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip392
+	ADDQ  $-256, to+56(FP)
+
+skip392:
+wide391:
+	SUBQ $0x00000080, R9
+	JMP  tile318
+
+narrower319:
+	CMPQ R9, $0x00000040
+	JLT  narrower394
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over397
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result395:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many398
+
+few399:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty401
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded403
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none402
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows405
+
+row404:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -3600,13 +6421,13 @@ row216:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row216
+	JLT          row404
 
-rows217:
+rows405:
 	CMPQ R11, SI
-	JGE  rows219
+	JGE  rows407
 
-row218:
+row406:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -3646,23 +6467,23 @@ row218:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row218
+	JLT          row406
 
-rows219:
-	JMP summed213
+rows407:
+	JMP summed400
 
-none215:
+none402:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros220
+	JEQ     zeros408
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows222
+	JGE     rows410
 
-row221:
+row409:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -3694,13 +6515,13 @@ row221:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row221
+	JLT          row409
 
-rows222:
+rows410:
 	CMPQ R10, SI
-	JGE  rows224
+	JGE  rows412
 
-row223:
+row411:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3725,21 +6546,21 @@ row223:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row223
+	JLT          row411
 
-rows224:
-	JMP summed213
+rows412:
+	JMP summed400
 
-zeros220:
+zeros408:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows226
+	JGE     rows414
 
-row225:
+row413:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -3784,13 +6605,13 @@ row225:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row225
+	JLT          row413
 
-rows226:
+rows414:
 	CMPQ R10, SI
-	JGE  rows228
+	JGE  rows416
 
-row227:
+row415:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3824,58 +6645,379 @@ row227:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row227
+	JLT          row415
 
-rows228:
-summed213:
-summed229:
+rows416:
+summed400:
+summed417:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special232
+	JNE  special420
 
-final230:
+final418:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around233
+	JNE       around421
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored234
+	JMP       stored422
 
-around233:
+around421:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored234:
-stored231:
+stored422:
+stored419:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result208
-	JMP  over210
+	JLT  result395
+	JMP  over397
 
-many211:
+many398:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany209
-	JMP   few212
+	JEQ   tooMany396
+	JMP   few399
 
-special232:
+rounded403:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip423
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows425
+
+row424:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none426
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none426:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row424
+
+rows425:
+	CMPQ R11, SI
+	JGE  rows428
+
+row427:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none429
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none429:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row427
+
+rows428:
+	JMP summed400
+
+skip423:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip430
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows432
+
+row431:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none433
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none433:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row431
+
+rows432:
+	CMPQ R11, SI
+	JGE  rows435
+
+row434:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none436
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none436:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBD    (R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBD    32(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBD    48(R8)(R12*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row434
+
+rows435:
+	JMP summed400
+
+skip430:
+special420:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow235
+	JEQ     narrow437
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored231
+	JMP     stored419
 
-narrow235:
+narrow437:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip236
+	JEQ          skip438
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty237
+	JEQ          empty439
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -3885,10 +7027,118 @@ narrow235:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty237:
-skip236:
+empty439:
+skip438:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip440
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip441
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z0, Z4, Z0
+	VPMOVZXWD 32(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z1, Z4, Z1
+	VPMOVZXWD 64(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z2, Z4, Z2
+	VPMOVZXWD 96(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z3, Z4, Z3
+
+skip441:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around442
+	VMOVDQU64     Z4, (DX)
+	JMP           stored443
+
+around442:
+	VMOVNTDQ Z4, (DX)
+
+stored443:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around444
+	VMOVDQU64     Z4, 64(DX)
+	JMP           stored445
+
+around444:
+	VMOVNTDQ Z4, 64(DX)
+
+stored445:
+	JMP stored419
+
+skip440:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip446
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip447
+	VCVTPH2PS (DX), Z4
+	VADDPS    Z0, Z4, Z0
+	VCVTPH2PS 32(DX), Z4
+	VADDPS    Z1, Z4, Z1
+	VCVTPH2PS 64(DX), Z4
+	VADDPS    Z2, Z4, Z2
+	VCVTPH2PS 96(DX), Z4
+	VADDPS    Z3, Z4, Z3
+
+skip447:
+	VCVTPS2PH $0x00, Z0, Y4
+	VCVTPS2PH $0x00, Z1, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around448
+	VMOVDQU64 Y4, (DX)
+	VMOVDQU64 Y5, 32(DX)
+	JMP       stored449
+
+around448:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+
+stored449:
+	VCVTPS2PH $0x00, Z2, Y4
+	VCVTPS2PH $0x00, Z3, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around450
+	VMOVDQU64 Y4, 64(DX)
+	VMOVDQU64 Y5, 96(DX)
+	JMP       stored451
+
+around450:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+
+stored451:
+	JMP stored419
+
+skip446:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip238
+	JEQ     skip452
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -3898,62 +7148,88 @@ skip236:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip238:
-	JMP final230
+skip452:
+	JMP final418
 
-empty214:
+empty401:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed229
+	JNE       summed417
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip453
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around239
+	JNE       around454
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored455
+
+around454:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+
+stored455:
+	JMP stored419
+
+skip453:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around456
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored240
+	JMP       stored457
 
-around239:
+around456:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored240:
-	JMP stored231
+stored457:
+	JMP stored419
 
-tooMany209:
+tooMany396:
 	MOVQ DI, results+24(FP)
 
-over210:
-	ADDQ $0x00000040, R8
-	ADDQ $+256, to+56(FP)
+over397:
+	ADDQ  $0x00000040, R8
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide458
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip459
+	ADDQ  $-128, to+56(FP)
+
+skip459:
+wide458:
 	SUBQ $0x00000040, R9
 
-narrower207:
+narrower394:
 	CMPQ R9, $0x00000020
-	JLT  narrower242
+	JLT  narrower461
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over245
+	JGE  over464
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result243:
+result462:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many246
+	JGT  many465
 
-few247:
+few466:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty249
+	JGE     empty468
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded470
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none250
+	JEQ     none469
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -3964,9 +7240,9 @@ few247:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows252
+	JGE     rows472
 
-row251:
+row471:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -4005,13 +7281,13 @@ row251:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row251
+	JLT          row471
 
-rows252:
+rows472:
 	CMPQ R11, SI
-	JGE  rows254
+	JGE  rows474
 
-row253:
+row473:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4039,7 +7315,7 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows254
+	JGE          rows474
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4067,7 +7343,7 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows254
+	JGE          rows474
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4095,7 +7371,7 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows254
+	JGE          rows474
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4123,23 +7399,23 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row253
+	JLT          row473
 
-rows254:
-	JMP summed248
+rows474:
+	JMP summed467
 
-none250:
+none469:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros255
+	JEQ     zeros475
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows257
+	JGE     rows477
 
-row256:
+row476:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4163,13 +7439,13 @@ row256:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row256
+	JLT          row476
 
-rows257:
+rows477:
 	CMPQ R10, SI
-	JGE  rows259
+	JGE  rows479
 
-row258:
+row478:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4186,7 +7462,7 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows259
+	JGE          rows479
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4203,7 +7479,7 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows259
+	JGE          rows479
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4220,7 +7496,7 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows259
+	JGE          rows479
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4237,21 +7513,21 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row258
+	JLT          row478
 
-rows259:
-	JMP summed248
+rows479:
+	JMP summed467
 
-zeros255:
+zeros475:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows261
+	JGE     rows481
 
-row260:
+row480:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4286,13 +7562,13 @@ row260:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row260
+	JLT          row480
 
-rows261:
+rows481:
 	CMPQ R10, SI
-	JGE  rows263
+	JGE  rows483
 
-row262:
+row482:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4316,7 +7592,7 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows263
+	JGE          rows483
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4340,7 +7616,7 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows263
+	JGE          rows483
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4364,7 +7640,7 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows263
+	JGE          rows483
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4388,52 +7664,297 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row262
+	JLT          row482
 
-rows263:
-summed248:
-summed264:
+rows483:
+summed467:
+summed484:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special267
+	JNE  special487
 
-final265:
+final485:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around268
+	JNE       around488
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored269
+	JMP       stored489
 
-around268:
+around488:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored269:
-stored266:
+stored489:
+stored486:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result243
-	JMP  over245
+	JLT  result462
+	JMP  over464
 
-many246:
+many465:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany244
-	JMP   few247
+	JEQ   tooMany463
+	JMP   few466
 
-special267:
+rounded470:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip490
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows492
+
+row491:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none493
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none493:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row491
+
+rows492:
+	CMPQ R11, SI
+	JGE  rows495
+
+row494:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none496
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none496:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row494
+
+rows495:
+	JMP summed467
+
+skip490:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip497
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows499
+
+row498:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none500
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none500:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row498
+
+rows499:
+	CMPQ R11, SI
+	JGE  rows502
+
+row501:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none503
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none503:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row501
+
+rows502:
+	JMP summed467
+
+skip497:
+special487:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow270
+	JEQ     narrow504
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored266
+	JMP     stored486
 
-narrow270:
+narrow504:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip271
+	JEQ          skip505
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty272
+	JEQ          empty506
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -4441,66 +7962,153 @@ narrow270:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty272:
-skip271:
+empty506:
+skip505:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip507
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip508
+	VPMOVZXWD (DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z0, Z2, Z0
+	VPMOVZXWD 32(DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z1, Z2, Z1
+
+skip508:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z3
+	VPMOVZXBW     odd16<>+0(SB), Z4
+	VMOVDQA64     Z2, Z2
+	VPERMT2W      Z3, Z4, Z2
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around509
+	VMOVDQU64     Z2, (DX)
+	JMP           stored510
+
+around509:
+	VMOVNTDQ Z2, (DX)
+
+stored510:
+	JMP stored486
+
+skip507:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip511
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip512
+	VCVTPH2PS (DX), Z2
+	VADDPS    Z0, Z2, Z0
+	VCVTPH2PS 32(DX), Z2
+	VADDPS    Z1, Z2, Z1
+
+skip512:
+	VCVTPS2PH $0x00, Z0, Y2
+	VCVTPS2PH $0x00, Z1, Y3
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around513
+	VMOVDQU64 Y2, (DX)
+	VMOVDQU64 Y3, 32(DX)
+	JMP       stored514
+
+around513:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+
+stored514:
+	JMP stored486
+
+skip511:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip273
+	JEQ     skip515
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip273:
-	JMP final265
+skip515:
+	JMP final485
 
-empty249:
+empty468:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed264
+	JNE       summed484
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip516
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around274
+	JNE       around517
+	VMOVDQU64 Z0, (DX)
+	JMP       stored518
+
+around517:
+	VMOVNTDQ Z0, (DX)
+
+stored518:
+	JMP stored486
+
+skip516:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around519
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored275
+	JMP       stored520
 
-around274:
+around519:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored275:
-	JMP stored266
+stored520:
+	JMP stored486
 
-tooMany244:
+tooMany463:
 	MOVQ DI, results+24(FP)
 
-over245:
-	ADDQ $0x00000020, R8
-	ADDQ $+128, to+56(FP)
+over464:
+	ADDQ  $0x00000020, R8
+	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide521
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip522
+	ADDQ  $-64, to+56(FP)
+
+skip522:
+wide521:
 	SUBQ $0x00000020, R9
 
-narrower242:
+narrower461:
 	CMPQ R9, $0x00000010
-	JLT  narrower277
+	JLT  narrower524
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over280
+	JGE  over527
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result278:
+result525:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many281
+	JGT  many528
 
-few282:
+few529:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty284
+	JGE     empty531
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded533
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none285
+	JEQ     none532
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -4511,9 +8119,9 @@ few282:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows287
+	JGE     rows535
 
-row286:
+row534:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -4546,13 +8154,13 @@ row286:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row286
+	JLT          row534
 
-rows287:
+rows535:
 	CMPQ R11, SI
-	JGE  rows289
+	JGE  rows537
 
-row288:
+row536:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4574,7 +8182,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows537
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4596,7 +8204,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows537
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4618,7 +8226,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows537
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4640,7 +8248,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows537
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4662,7 +8270,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows537
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4684,7 +8292,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows537
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4706,7 +8314,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows537
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4728,23 +8336,23 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row288
+	JLT          row536
 
-rows289:
-	JMP summed283
+rows537:
+	JMP summed530
 
-none285:
+none532:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros290
+	JEQ     zeros538
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows292
+	JGE     rows540
 
-row291:
+row539:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4764,13 +8372,13 @@ row291:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row291
+	JLT          row539
 
-rows292:
+rows540:
 	CMPQ R10, SI
-	JGE  rows294
+	JGE  rows542
 
-row293:
+row541:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4783,7 +8391,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows542
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4796,7 +8404,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows542
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4809,7 +8417,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows542
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4822,7 +8430,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows542
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4835,7 +8443,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows542
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4848,7 +8456,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows542
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4861,7 +8469,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows542
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4874,21 +8482,21 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row293
+	JLT          row541
 
-rows294:
-	JMP summed283
+rows542:
+	JMP summed530
 
-zeros290:
+zeros538:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows296
+	JGE     rows544
 
-row295:
+row543:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4918,13 +8526,13 @@ row295:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row295
+	JLT          row543
 
-rows296:
+rows544:
 	CMPQ R10, SI
-	JGE  rows298
+	JGE  rows546
 
-row297:
+row545:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4943,7 +8551,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows546
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4962,7 +8570,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows546
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4981,7 +8589,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows546
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5000,7 +8608,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows546
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5019,7 +8627,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows546
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5038,7 +8646,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows546
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5057,7 +8665,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows546
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5076,114 +8684,394 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row297
+	JLT          row545
 
-rows298:
-summed283:
-summed299:
+rows546:
+summed530:
+summed547:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special302
+	JNE  special550
 
-final300:
+final548:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around303
+	JNE       around551
 	VMOVDQU64 Z0, (DX)
-	JMP       stored304
+	JMP       stored552
 
-around303:
+around551:
 	VMOVNTDQ Z0, (DX)
 
-stored304:
-stored301:
+stored552:
+stored549:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result278
-	JMP  over280
+	JLT  result525
+	JMP  over527
 
-many281:
+many528:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany279
-	JMP   few282
+	JEQ   tooMany526
+	JMP   few529
 
-special302:
+rounded533:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip553
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows555
+
+row554:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none556
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none556:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row554
+
+rows555:
+	CMPQ R11, SI
+	JGE  rows558
+
+row557:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none559
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none559:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row557
+
+rows558:
+	JMP summed530
+
+skip553:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip560
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows562
+
+row561:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none563
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none563:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row561
+
+rows562:
+	CMPQ R11, SI
+	JGE  rows565
+
+row564:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none566
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none566:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row564
+
+rows565:
+	JMP summed530
+
+skip560:
+special550:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow305
+	JEQ     narrow567
 	VMOVUPS Z0, (DX)
-	JMP     stored301
+	JMP     stored549
 
-narrow305:
+narrow567:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip306
+	JEQ          skip568
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty307
+	JEQ          empty569
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty307:
-skip306:
+empty569:
+skip568:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip570
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip571
+	VPMOVZXWD (DX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip571:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around572
+	VMOVDQU64     Y1, (DX)
+	JMP           stored573
+
+around572:
+	VMOVNTDQ Y1, (DX)
+
+stored573:
+	JMP stored549
+
+skip570:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip574
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip575
+	VCVTPH2PS (DX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip575:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around576
+	VMOVDQU64 Y1, (DX)
+	JMP       stored577
+
+around576:
+	VMOVNTDQ Y1, (DX)
+
+stored577:
+	JMP stored549
+
+skip574:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip308
+	JEQ     skip578
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip308:
-	JMP final300
+skip578:
+	JMP final548
 
-empty284:
+empty531:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed299
+	JNE       summed547
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip579
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around309
-	VMOVDQU64 Z0, (DX)
-	JMP       stored310
+	JNE       around580
+	VMOVDQU64 Y0, (DX)
+	JMP       stored581
 
-around309:
+around580:
+	VMOVNTDQ Y0, (DX)
+
+stored581:
+	JMP stored549
+
+skip579:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around582
+	VMOVDQU64 Z0, (DX)
+	JMP       stored583
+
+around582:
 	VMOVNTDQ Z0, (DX)
 
-stored310:
-	JMP stored301
+stored583:
+	JMP stored549
 
-tooMany279:
+tooMany526:
 	MOVQ DI, results+24(FP)
 
-over280:
-	ADDQ $0x00000010, R8
-	ADDQ $+64, to+56(FP)
+over527:
+	ADDQ  $0x00000010, R8
+	ADDQ  $+64, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide584
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip585
+	ADDQ  $-32, to+56(FP)
+
+skip585:
+wide584:
 	SUBQ $0x00000010, R9
 
-narrower277:
+narrower524:
 	TESTQ R9, R9
-	JLE   done311
+	JLE   done586
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over314
+	JGE   over589
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result312:
+result587:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many315
+	JGT  many590
 
-few316:
+few591:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty318
+	JGE     empty593
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded595
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none319
+	JEQ     none594
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -5194,9 +9082,9 @@ few316:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows321
+	JGE     rows597
 
-row320:
+row596:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -5229,13 +9117,13 @@ row320:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row320
+	JLT          row596
 
-rows321:
+rows597:
 	CMPQ R10, SI
-	JGE  rows323
+	JGE  rows599
 
-row322:
+row598:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5257,7 +9145,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows599
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5279,7 +9167,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows599
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5301,7 +9189,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows599
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5323,7 +9211,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows599
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5345,7 +9233,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows599
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5367,7 +9255,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows599
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5389,7 +9277,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows599
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5411,23 +9299,23 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row322
+	JLT          row598
 
-rows323:
-	JMP summed317
+rows599:
+	JMP summed592
 
-none319:
+none594:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros324
+	JEQ     zeros600
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows326
+	JGE     rows602
 
-row325:
+row601:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -5447,13 +9335,13 @@ row325:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row325
+	JLT          row601
 
-rows326:
+rows602:
 	CMPQ R9, SI
-	JGE  rows328
+	JGE  rows604
 
-row327:
+row603:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5466,7 +9354,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows604
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5479,7 +9367,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows604
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5492,7 +9380,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows604
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5505,7 +9393,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows604
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5518,7 +9406,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows604
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5531,7 +9419,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows604
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5544,7 +9432,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows604
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5557,21 +9445,21 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row327
+	JLT          row603
 
-rows328:
-	JMP summed317
+rows604:
+	JMP summed592
 
-zeros324:
+zeros600:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows330
+	JGE     rows606
 
-row329:
+row605:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -5601,13 +9489,13 @@ row329:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row329
+	JLT          row605
 
-rows330:
+rows606:
 	CMPQ R9, SI
-	JGE  rows332
+	JGE  rows608
 
-row331:
+row607:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5626,7 +9514,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows608
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5645,7 +9533,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows608
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5664,7 +9552,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows608
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5683,7 +9571,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows608
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5702,7 +9590,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows608
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5721,7 +9609,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows608
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5740,7 +9628,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows608
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5759,66 +9647,306 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row331
+	JLT          row607
 
-rows332:
-summed317:
-summed333:
+rows608:
+summed592:
+summed609:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special336
+	JNE  special612
 
-final334:
+final610:
 	VMOVUPS Z0, K1, (DX)
 
-stored335:
+stored611:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result312
-	JMP  over314
+	JLT  result587
+	JMP  over589
 
-many315:
+many590:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany313
-	JMP   few316
+	JEQ   tooMany588
+	JMP   few591
 
-special336:
+rounded595:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip613
+	MOVQ         BX, R9
+	SUBQ         CX, R9
+	SHRQ         $0x02, R9
+	ADDQ         factors+48(FP), R9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R10
+	MOVQ         known+40(FP), R13
+	SUBQ         $0x00000180, R13
+	CMPQ         R13, SI
+	CMOVQGT      SI, R13
+	CMPQ         R10, R13
+	JGE          rows615
+
+row614:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none616
+	VPBROADCASTW (R9), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R9
+
+none616:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row614
+
+rows615:
+	CMPQ R10, SI
+	JGE  rows618
+
+row617:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none619
+	VPBROADCASTW (R9), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R9
+
+none619:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row617
+
+rows618:
+	JMP summed592
+
+skip613:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip620
+	MOVQ         BX, R9
+	SUBQ         CX, R9
+	SHRQ         $0x02, R9
+	ADDQ         factors+48(FP), R9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R10
+	MOVQ         known+40(FP), R13
+	SUBQ         $0x00000180, R13
+	CMPQ         R13, SI
+	CMOVQGT      SI, R13
+	CMPQ         R10, R13
+	JGE          rows622
+
+row621:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none623
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+
+none623:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row621
+
+rows622:
+	CMPQ R10, SI
+	JGE  rows625
+
+row624:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none626
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+
+none626:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD.Z  (R8)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row624
+
+rows625:
+	JMP summed592
+
+skip620:
+special612:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow337
+	JEQ     narrow627
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored335
+	JMP     stored611
 
-narrow337:
+narrow627:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip338
+	JEQ          skip628
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty339
+	JEQ          empty629
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty339:
-skip338:
+empty629:
+skip628:
+	TESTQ       $0x00000040, mode+80(FP)
+	JEQ         skip630
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip631
+	VPMOVZXWD.Z (DX), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip631:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS        $0x03, Z0, Z0, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	VMOVDQU16     Y1, K1, (DX)
+	JMP           stored611
+
+skip630:
+	TESTQ       $0x00000080, mode+80(FP)
+	JEQ         skip632
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip633
+	VCVTPH2PS.Z (DX), K1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip633:
+	VCVTPS2PH $0x00, Z0, Y1
+	VMOVDQU16 Y1, K1, (DX)
+	JMP       stored611
+
+skip632:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip340
+	JEQ       skip634
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip340:
-	JMP final334
+skip634:
+	JMP final610
 
-empty318:
-	JMP summed333
+empty593:
+	JMP summed609
 
-tooMany313:
+tooMany588:
 	MOVQ DI, results+24(FP)
 
-over314:
-done311:
+over589:
+done586:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -5827,7 +9955,7 @@ done311:
 	RET
 
 // func sumCodesAVX512S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $0-128
 	MOVQ stride+8(FP), AX
 	MOVQ positions+32(FP), CX
@@ -5842,25 +9970,25 @@ TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile341:
+tile635:
 	CMPQ R9, $0x00000080
-	JLT  narrower342
+	JLT  narrower636
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over345
+	JGE  over639
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result343:
+result637:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many346
+	JGT  many640
 
-few347:
+few641:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -5870,9 +9998,11 @@ few347:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty349
+	JGE     empty643
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded645
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none350
+	JEQ     none644
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -5883,9 +10013,9 @@ few347:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows352
+	JGE     rows647
 
-row351:
+row646:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -5992,13 +10122,13 @@ row351:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row351
+	JLT          row646
 
-rows352:
+rows647:
 	CMPQ R11, SI
-	JGE  rows354
+	JGE  rows649
 
-row353:
+row648:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -6094,23 +10224,23 @@ row353:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row353
+	JLT          row648
 
-rows354:
-	JMP summed348
+rows649:
+	JMP summed642
 
-none350:
+none644:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros355
+	JEQ     zeros650
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows357
+	JGE     rows652
 
-row356:
+row651:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6190,13 +10320,13 @@ row356:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row356
+	JLT          row651
 
-rows357:
+rows652:
 	CMPQ R10, SI
-	JGE  rows359
+	JGE  rows654
 
-row358:
+row653:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6269,21 +10399,21 @@ row358:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row358
+	JLT          row653
 
-rows359:
-	JMP summed348
+rows654:
+	JMP summed642
 
-zeros355:
+zeros650:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows361
+	JGE     rows656
 
-row360:
+row655:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6380,13 +10510,13 @@ row360:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row360
+	JLT          row655
 
-rows361:
+rows656:
 	CMPQ R10, SI
-	JGE  rows363
+	JGE  rows658
 
-row362:
+row657:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6472,17 +10602,17 @@ row362:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row362
+	JLT          row657
 
-rows363:
-summed348:
-summed364:
+rows658:
+summed642:
+summed659:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special367
+	JNE  special662
 
-final365:
+final660:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around368
+	JNE       around663
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -6491,9 +10621,9 @@ final365:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored369
+	JMP       stored664
 
-around368:
+around663:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6503,23 +10633,624 @@ around368:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored369:
-stored366:
+stored664:
+stored661:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result343
-	JMP  over345
+	JLT  result637
+	JMP  over639
 
-many346:
+many640:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany344
-	JMP   few347
+	JEQ   tooMany638
+	JMP   few641
 
-special367:
+rounded645:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip665
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows667
+
+row666:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none668
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none668:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row666
+
+rows667:
+	CMPQ R11, SI
+	JGE  rows670
+
+row669:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none671
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none671:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row669
+
+rows670:
+	JMP summed642
+
+skip665:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip672
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows674
+
+row673:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none675
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none675:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row673
+
+rows674:
+	CMPQ R11, SI
+	JGE  rows677
+
+row676:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none678
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none678:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRAD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row676
+
+rows677:
+	JMP summed642
+
+skip672:
+special662:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow370
+	JEQ     narrow679
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -6528,14 +11259,14 @@ special367:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored366
+	JMP     stored661
 
-narrow370:
+narrow679:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip371
+	JEQ          skip680
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty372
+	JEQ          empty681
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -6549,10 +11280,208 @@ narrow370:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty372:
-skip371:
+empty681:
+skip680:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip682
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip683
+	VPMOVZXWD (DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z0, Z8, Z0
+	VPMOVZXWD 32(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z1, Z8, Z1
+	VPMOVZXWD 64(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z2, Z8, Z2
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z3, Z8, Z3
+	VPMOVZXWD 128(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z4, Z8, Z4
+	VPMOVZXWD 160(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z5, Z8, Z5
+	VPMOVZXWD 192(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z6, Z8, Z6
+	VPMOVZXWD 224(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z7, Z8, Z7
+
+skip683:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around684
+	VMOVDQU64     Z8, (DX)
+	JMP           stored685
+
+around684:
+	VMOVNTDQ Z8, (DX)
+
+stored685:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around686
+	VMOVDQU64     Z8, 64(DX)
+	JMP           stored687
+
+around686:
+	VMOVNTDQ Z8, 64(DX)
+
+stored687:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around688
+	VMOVDQU64     Z8, 128(DX)
+	JMP           stored689
+
+around688:
+	VMOVNTDQ Z8, 128(DX)
+
+stored689:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around690
+	VMOVDQU64     Z8, 192(DX)
+	JMP           stored691
+
+around690:
+	VMOVNTDQ Z8, 192(DX)
+
+stored691:
+	JMP stored661
+
+skip682:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip692
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip693
+	VCVTPH2PS (DX), Z8
+	VADDPS    Z0, Z8, Z0
+	VCVTPH2PS 32(DX), Z8
+	VADDPS    Z1, Z8, Z1
+	VCVTPH2PS 64(DX), Z8
+	VADDPS    Z2, Z8, Z2
+	VCVTPH2PS 96(DX), Z8
+	VADDPS    Z3, Z8, Z3
+	VCVTPH2PS 128(DX), Z8
+	VADDPS    Z4, Z8, Z4
+	VCVTPH2PS 160(DX), Z8
+	VADDPS    Z5, Z8, Z5
+	VCVTPH2PS 192(DX), Z8
+	VADDPS    Z6, Z8, Z6
+	VCVTPH2PS 224(DX), Z8
+	VADDPS    Z7, Z8, Z7
+
+skip693:
+	VCVTPS2PH $0x00, Z0, Y8
+	VCVTPS2PH $0x00, Z1, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around694
+	VMOVDQU64 Y8, (DX)
+	VMOVDQU64 Y9, 32(DX)
+	JMP       stored695
+
+around694:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+
+stored695:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around696
+	VMOVDQU64 Y8, 64(DX)
+	VMOVDQU64 Y9, 96(DX)
+	JMP       stored697
+
+around696:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+
+stored697:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around698
+	VMOVDQU64 Y8, 128(DX)
+	VMOVDQU64 Y9, 160(DX)
+	JMP       stored699
+
+around698:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+
+stored699:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around700
+	VMOVDQU64 Y8, 192(DX)
+	VMOVDQU64 Y9, 224(DX)
+	JMP       stored701
+
+around700:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+
+stored701:
+	JMP stored661
+
+skip692:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip373
+	JEQ     skip702
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -6570,14 +11499,34 @@ skip371:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip373:
-	JMP final365
+skip702:
+	JMP final660
 
-empty349:
+empty643:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed364
+	JNE       summed659
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip703
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around374
+	JNE       around704
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored705
+
+around704:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+
+stored705:
+	JMP stored661
+
+skip703:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around706
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -6586,9 +11535,9 @@ empty349:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored375
+	JMP       stored707
 
-around374:
+around706:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -6598,45 +11547,55 @@ around374:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored375:
-	JMP stored366
+stored707:
+	JMP stored661
 
-tooMany344:
+tooMany638:
 	MOVQ DI, results+24(FP)
 
-over345:
-	ADDQ $0x00000040, R8
-	ADDQ $+512, to+56(FP)
-	SUBQ $0x00000080, R9
-	JMP  tile341
+over639:
+	ADDQ  $0x00000040, R8
+	ADDQ  $+512, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide708
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip709
+	ADDQ  $-256, to+56(FP)
 
-narrower342:
+skip709:
+wide708:
+	SUBQ $0x00000080, R9
+	JMP  tile635
+
+narrower636:
 	CMPQ R9, $0x00000040
-	JLT  narrower377
+	JLT  narrower711
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over380
+	JGE  over714
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result378:
+result712:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many381
+	JGT  many715
 
-few382:
+few716:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty384
+	JGE     empty718
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded720
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none385
+	JEQ     none719
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -6647,9 +11606,9 @@ few382:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows387
+	JGE     rows722
 
-row386:
+row721:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -6716,13 +11675,13 @@ row386:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row386
+	JLT          row721
 
-rows387:
+rows722:
 	CMPQ R11, SI
-	JGE  rows389
+	JGE  rows724
 
-row388:
+row723:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -6778,23 +11737,23 @@ row388:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row388
+	JLT          row723
 
-rows389:
-	JMP summed383
+rows724:
+	JMP summed717
 
-none385:
+none719:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros390
+	JEQ     zeros725
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows392
+	JGE     rows727
 
-row391:
+row726:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6842,13 +11801,13 @@ row391:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row391
+	JLT          row726
 
-rows392:
+rows727:
 	CMPQ R10, SI
-	JGE  rows394
+	JGE  rows729
 
-row393:
+row728:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6889,21 +11848,21 @@ row393:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row393
+	JLT          row728
 
-rows394:
-	JMP summed383
+rows729:
+	JMP summed717
 
-zeros390:
+zeros725:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows396
+	JGE     rows731
 
-row395:
+row730:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6964,13 +11923,13 @@ row395:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row395
+	JLT          row730
 
-rows396:
+rows731:
 	CMPQ R10, SI
-	JGE  rows398
+	JGE  rows733
 
-row397:
+row732:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7020,58 +11979,443 @@ row397:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row397
+	JLT          row732
 
-rows398:
-summed383:
-summed399:
+rows733:
+summed717:
+summed734:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special402
+	JNE  special737
 
-final400:
+final735:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around403
+	JNE       around738
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored404
+	JMP       stored739
 
-around403:
+around738:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored404:
-stored401:
+stored739:
+stored736:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result378
-	JMP  over380
+	JLT  result712
+	JMP  over714
 
-many381:
+many715:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany379
-	JMP   few382
+	JEQ   tooMany713
+	JMP   few716
 
-special402:
+rounded720:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip740
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows742
+
+row741:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none743
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none743:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row741
+
+rows742:
+	CMPQ R11, SI
+	JGE  rows745
+
+row744:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none746
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none746:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row744
+
+rows745:
+	JMP summed717
+
+skip740:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip747
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows749
+
+row748:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none750
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none750:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row748
+
+rows749:
+	CMPQ R11, SI
+	JGE  rows752
+
+row751:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none753
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none753:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRAD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row751
+
+rows752:
+	JMP summed717
+
+skip747:
+special737:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow405
+	JEQ     narrow754
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored401
+	JMP     stored736
 
-narrow405:
+narrow754:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip406
+	JEQ          skip755
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty407
+	JEQ          empty756
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -7081,10 +12425,118 @@ narrow405:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty407:
-skip406:
+empty756:
+skip755:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip757
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip758
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z0, Z4, Z0
+	VPMOVZXWD 32(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z1, Z4, Z1
+	VPMOVZXWD 64(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z2, Z4, Z2
+	VPMOVZXWD 96(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z3, Z4, Z3
+
+skip758:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around759
+	VMOVDQU64     Z4, (DX)
+	JMP           stored760
+
+around759:
+	VMOVNTDQ Z4, (DX)
+
+stored760:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around761
+	VMOVDQU64     Z4, 64(DX)
+	JMP           stored762
+
+around761:
+	VMOVNTDQ Z4, 64(DX)
+
+stored762:
+	JMP stored736
+
+skip757:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip763
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip764
+	VCVTPH2PS (DX), Z4
+	VADDPS    Z0, Z4, Z0
+	VCVTPH2PS 32(DX), Z4
+	VADDPS    Z1, Z4, Z1
+	VCVTPH2PS 64(DX), Z4
+	VADDPS    Z2, Z4, Z2
+	VCVTPH2PS 96(DX), Z4
+	VADDPS    Z3, Z4, Z3
+
+skip764:
+	VCVTPS2PH $0x00, Z0, Y4
+	VCVTPS2PH $0x00, Z1, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around765
+	VMOVDQU64 Y4, (DX)
+	VMOVDQU64 Y5, 32(DX)
+	JMP       stored766
+
+around765:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+
+stored766:
+	VCVTPS2PH $0x00, Z2, Y4
+	VCVTPS2PH $0x00, Z3, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around767
+	VMOVDQU64 Y4, 64(DX)
+	VMOVDQU64 Y5, 96(DX)
+	JMP       stored768
+
+around767:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+
+stored768:
+	JMP stored736
+
+skip763:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip408
+	JEQ     skip769
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -7094,62 +12546,88 @@ skip406:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip408:
-	JMP final400
+skip769:
+	JMP final735
 
-empty384:
+empty718:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed399
+	JNE       summed734
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip770
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around409
+	JNE       around771
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored772
+
+around771:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+
+stored772:
+	JMP stored736
+
+skip770:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around773
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored410
+	JMP       stored774
 
-around409:
+around773:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored410:
-	JMP stored401
+stored774:
+	JMP stored736
 
-tooMany379:
+tooMany713:
 	MOVQ DI, results+24(FP)
 
-over380:
-	ADDQ $0x00000020, R8
-	ADDQ $+256, to+56(FP)
+over714:
+	ADDQ  $0x00000020, R8
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide775
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip776
+	ADDQ  $-128, to+56(FP)
+
+skip776:
+wide775:
 	SUBQ $0x00000040, R9
 
-narrower377:
+narrower711:
 	CMPQ R9, $0x00000020
-	JLT  narrower412
+	JLT  narrower778
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over415
+	JGE  over781
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result413:
+result779:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many416
+	JGT  many782
 
-few417:
+few783:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty419
+	JGE     empty785
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded787
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none420
+	JEQ     none786
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7160,9 +12638,9 @@ few417:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows422
+	JGE     rows789
 
-row421:
+row788:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7209,13 +12687,13 @@ row421:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row421
+	JLT          row788
 
-rows422:
+rows789:
 	CMPQ R11, SI
-	JGE  rows424
+	JGE  rows791
 
-row423:
+row790:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7251,7 +12729,7 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows424
+	JGE          rows791
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7287,7 +12765,7 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows424
+	JGE          rows791
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7323,7 +12801,7 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows424
+	JGE          rows791
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7359,23 +12837,23 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row423
+	JLT          row790
 
-rows424:
-	JMP summed418
+rows791:
+	JMP summed784
 
-none420:
+none786:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros425
+	JEQ     zeros792
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows427
+	JGE     rows794
 
-row426:
+row793:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7407,13 +12885,13 @@ row426:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row426
+	JLT          row793
 
-rows427:
+rows794:
 	CMPQ R10, SI
-	JGE  rows429
+	JGE  rows796
 
-row428:
+row795:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7438,7 +12916,7 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows429
+	JGE          rows796
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7463,7 +12941,7 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows429
+	JGE          rows796
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7488,7 +12966,7 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows429
+	JGE          rows796
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7513,21 +12991,21 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row428
+	JLT          row795
 
-rows429:
-	JMP summed418
+rows796:
+	JMP summed784
 
-zeros425:
+zeros792:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows431
+	JGE     rows798
 
-row430:
+row797:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7570,13 +13048,13 @@ row430:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row430
+	JLT          row797
 
-rows431:
+rows798:
 	CMPQ R10, SI
-	JGE  rows433
+	JGE  rows800
 
-row432:
+row799:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7608,7 +13086,7 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows433
+	JGE          rows800
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7640,7 +13118,7 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows433
+	JGE          rows800
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7672,7 +13150,7 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows433
+	JGE          rows800
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7704,52 +13182,329 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row432
+	JLT          row799
 
-rows433:
-summed418:
-summed434:
+rows800:
+summed784:
+summed801:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special437
+	JNE  special804
 
-final435:
+final802:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around438
+	JNE       around805
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored439
+	JMP       stored806
 
-around438:
+around805:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored439:
-stored436:
+stored806:
+stored803:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result413
-	JMP  over415
+	JLT  result779
+	JMP  over781
 
-many416:
+many782:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany414
-	JMP   few417
+	JEQ   tooMany780
+	JMP   few783
 
-special437:
+rounded787:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip807
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows809
+
+row808:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none810
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none810:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row808
+
+rows809:
+	CMPQ R11, SI
+	JGE  rows812
+
+row811:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none813
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none813:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row811
+
+rows812:
+	JMP summed784
+
+skip807:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip814
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows816
+
+row815:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none817
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none817:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row815
+
+rows816:
+	CMPQ R11, SI
+	JGE  rows819
+
+row818:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none820
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none820:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRAD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row818
+
+rows819:
+	JMP summed784
+
+skip814:
+special804:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow440
+	JEQ     narrow821
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored436
+	JMP     stored803
 
-narrow440:
+narrow821:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip441
+	JEQ          skip822
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty442
+	JEQ          empty823
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -7757,66 +13512,153 @@ narrow440:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty442:
-skip441:
+empty823:
+skip822:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip824
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip825
+	VPMOVZXWD (DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z0, Z2, Z0
+	VPMOVZXWD 32(DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z1, Z2, Z1
+
+skip825:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z3
+	VPMOVZXBW     odd16<>+0(SB), Z4
+	VMOVDQA64     Z2, Z2
+	VPERMT2W      Z3, Z4, Z2
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around826
+	VMOVDQU64     Z2, (DX)
+	JMP           stored827
+
+around826:
+	VMOVNTDQ Z2, (DX)
+
+stored827:
+	JMP stored803
+
+skip824:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip828
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip829
+	VCVTPH2PS (DX), Z2
+	VADDPS    Z0, Z2, Z0
+	VCVTPH2PS 32(DX), Z2
+	VADDPS    Z1, Z2, Z1
+
+skip829:
+	VCVTPS2PH $0x00, Z0, Y2
+	VCVTPS2PH $0x00, Z1, Y3
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around830
+	VMOVDQU64 Y2, (DX)
+	VMOVDQU64 Y3, 32(DX)
+	JMP       stored831
+
+around830:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+
+stored831:
+	JMP stored803
+
+skip828:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip443
+	JEQ     skip832
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip443:
-	JMP final435
+skip832:
+	JMP final802
 
-empty419:
+empty785:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed434
+	JNE       summed801
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip833
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around444
+	JNE       around834
+	VMOVDQU64 Z0, (DX)
+	JMP       stored835
+
+around834:
+	VMOVNTDQ Z0, (DX)
+
+stored835:
+	JMP stored803
+
+skip833:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around836
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored445
+	JMP       stored837
 
-around444:
+around836:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored445:
-	JMP stored436
+stored837:
+	JMP stored803
 
-tooMany414:
+tooMany780:
 	MOVQ DI, results+24(FP)
 
-over415:
-	ADDQ $0x00000010, R8
-	ADDQ $+128, to+56(FP)
+over781:
+	ADDQ  $0x00000010, R8
+	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide838
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip839
+	ADDQ  $-64, to+56(FP)
+
+skip839:
+wide838:
 	SUBQ $0x00000020, R9
 
-narrower412:
+narrower778:
 	CMPQ R9, $0x00000010
-	JLT  narrower447
+	JLT  narrower841
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over450
+	JGE  over844
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result448:
+result842:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many451
+	JGT  many845
 
-few452:
+few846:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty454
+	JGE     empty848
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded850
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none455
+	JEQ     none849
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7827,9 +13669,9 @@ few452:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows457
+	JGE     rows852
 
-row456:
+row851:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7866,13 +13708,13 @@ row456:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row456
+	JLT          row851
 
-rows457:
+rows852:
 	CMPQ R11, SI
-	JGE  rows459
+	JGE  rows854
 
-row458:
+row853:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7898,7 +13740,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows854
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7924,7 +13766,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows854
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7950,7 +13792,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows854
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7976,7 +13818,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows854
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8002,7 +13844,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows854
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8028,7 +13870,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows854
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8054,7 +13896,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows854
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8080,23 +13922,23 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row458
+	JLT          row853
 
-rows459:
-	JMP summed453
+rows854:
+	JMP summed847
 
-none455:
+none849:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros460
+	JEQ     zeros855
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows462
+	JGE     rows857
 
-row461:
+row856:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8120,13 +13962,13 @@ row461:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row461
+	JLT          row856
 
-rows462:
+rows857:
 	CMPQ R10, SI
-	JGE  rows464
+	JGE  rows859
 
-row463:
+row858:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8143,7 +13985,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows859
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8160,7 +14002,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows859
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8177,7 +14019,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows859
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8194,7 +14036,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows859
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8211,7 +14053,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows859
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8228,7 +14070,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows859
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8245,7 +14087,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows859
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8262,21 +14104,21 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row463
+	JLT          row858
 
-rows464:
-	JMP summed453
+rows859:
+	JMP summed847
 
-zeros460:
+zeros855:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows466
+	JGE     rows861
 
-row465:
+row860:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8310,13 +14152,13 @@ row465:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row465
+	JLT          row860
 
-rows466:
+rows861:
 	CMPQ R10, SI
-	JGE  rows468
+	JGE  rows863
 
-row467:
+row862:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8339,7 +14181,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows863
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8362,7 +14204,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows863
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8385,7 +14227,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows863
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8408,7 +14250,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows863
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8431,7 +14273,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows863
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8454,7 +14296,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows863
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8477,7 +14319,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows863
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8500,88 +14342,382 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row467
+	JLT          row862
 
-rows468:
-summed453:
-summed469:
+rows863:
+summed847:
+summed864:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special472
+	JNE  special867
 
-final470:
+final865:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around473
+	JNE       around868
 	VMOVDQU64 Z0, (DX)
-	JMP       stored474
+	JMP       stored869
 
-around473:
+around868:
 	VMOVNTDQ Z0, (DX)
 
-stored474:
-stored471:
+stored869:
+stored866:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result448
-	JMP  over450
+	JLT  result842
+	JMP  over844
 
-many451:
+many845:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany449
-	JMP   few452
+	JEQ   tooMany843
+	JMP   few846
 
-special472:
+rounded850:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip870
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows872
+
+row871:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none873
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none873:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row871
+
+rows872:
+	CMPQ R11, SI
+	JGE  rows875
+
+row874:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none876
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none876:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row874
+
+rows875:
+	JMP summed847
+
+skip870:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip877
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows879
+
+row878:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none880
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none880:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row878
+
+rows879:
+	CMPQ R11, SI
+	JGE  rows882
+
+row881:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none883
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none883:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRAD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row881
+
+rows882:
+	JMP summed847
+
+skip877:
+special867:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow475
+	JEQ     narrow884
 	VMOVUPS Z0, (DX)
-	JMP     stored471
+	JMP     stored866
 
-narrow475:
+narrow884:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip476
+	JEQ          skip885
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty477
+	JEQ          empty886
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty477:
-skip476:
+empty886:
+skip885:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip887
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip888
+	VPMOVZXWD (DX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip888:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around889
+	VMOVDQU64     Y1, (DX)
+	JMP           stored890
+
+around889:
+	VMOVNTDQ Y1, (DX)
+
+stored890:
+	JMP stored866
+
+skip887:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip891
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip892
+	VCVTPH2PS (DX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip892:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around893
+	VMOVDQU64 Y1, (DX)
+	JMP       stored894
+
+around893:
+	VMOVNTDQ Y1, (DX)
+
+stored894:
+	JMP stored866
+
+skip891:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip478
+	JEQ     skip895
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip478:
-	JMP final470
+skip895:
+	JMP final865
 
-empty454:
+empty848:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed469
+	JNE       summed864
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip896
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around479
-	VMOVDQU64 Z0, (DX)
-	JMP       stored480
+	JNE       around897
+	VMOVDQU64 Y0, (DX)
+	JMP       stored898
 
-around479:
+around897:
+	VMOVNTDQ Y0, (DX)
+
+stored898:
+	JMP stored866
+
+skip896:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around899
+	VMOVDQU64 Z0, (DX)
+	JMP       stored900
+
+around899:
 	VMOVNTDQ Z0, (DX)
 
-stored480:
-	JMP stored471
+stored900:
+	JMP stored866
 
-tooMany449:
+tooMany843:
 	MOVQ DI, results+24(FP)
 
-over450:
-	ADDQ $0x00000008, R8
-	ADDQ $+64, to+56(FP)
+over844:
+	ADDQ  $0x00000008, R8
+	ADDQ  $+64, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide901
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip902
+	ADDQ  $-32, to+56(FP)
+
+skip902:
+wide901:
 	SUBQ $0x00000010, R9
 
-narrower447:
+narrower841:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8590,7 +14726,7 @@ narrower447:
 	RET
 
 // func sumCodesAVX512U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $0-128
 	MOVQ stride+8(FP), AX
 	MOVQ positions+32(FP), CX
@@ -8605,25 +14741,25 @@ TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile481:
+tile903:
 	CMPQ R9, $0x00000080
-	JLT  narrower482
+	JLT  narrower904
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over485
+	JGE  over907
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result483:
+result905:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many486
+	JGT  many908
 
-few487:
+few909:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -8633,9 +14769,11 @@ few487:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty489
+	JGE     empty911
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded913
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none490
+	JEQ     none912
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -8646,9 +14784,9 @@ few487:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows492
+	JGE     rows915
 
-row491:
+row914:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -8755,13 +14893,13 @@ row491:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row491
+	JLT          row914
 
-rows492:
+rows915:
 	CMPQ R11, SI
-	JGE  rows494
+	JGE  rows917
 
-row493:
+row916:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -8857,23 +14995,23 @@ row493:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row493
+	JLT          row916
 
-rows494:
-	JMP summed488
+rows917:
+	JMP summed910
 
-none490:
+none912:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros495
+	JEQ     zeros918
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows497
+	JGE     rows920
 
-row496:
+row919:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8953,13 +15091,13 @@ row496:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row496
+	JLT          row919
 
-rows497:
+rows920:
 	CMPQ R10, SI
-	JGE  rows499
+	JGE  rows922
 
-row498:
+row921:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9032,21 +15170,21 @@ row498:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row498
+	JLT          row921
 
-rows499:
-	JMP summed488
+rows922:
+	JMP summed910
 
-zeros495:
+zeros918:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows501
+	JGE     rows924
 
-row500:
+row923:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9143,13 +15281,13 @@ row500:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row500
+	JLT          row923
 
-rows501:
+rows924:
 	CMPQ R10, SI
-	JGE  rows503
+	JGE  rows926
 
-row502:
+row925:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9235,17 +15373,17 @@ row502:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row502
+	JLT          row925
 
-rows503:
-summed488:
-summed504:
+rows926:
+summed910:
+summed927:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special507
+	JNE  special930
 
-final505:
+final928:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around508
+	JNE       around931
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -9254,9 +15392,9 @@ final505:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored509
+	JMP       stored932
 
-around508:
+around931:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -9266,23 +15404,624 @@ around508:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored509:
-stored506:
+stored932:
+stored929:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result483
-	JMP  over485
+	JLT  result905
+	JMP  over907
 
-many486:
+many908:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany484
-	JMP   few487
+	JEQ   tooMany906
+	JMP   few909
 
-special507:
+rounded913:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip933
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows935
+
+row934:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none936
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none936:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row934
+
+rows935:
+	CMPQ R11, SI
+	JGE  rows938
+
+row937:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none939
+	VPBROADCASTW (R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	ADDQ         $0x00000002, R10
+
+none939:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	VCMPPS       $0x03, Z9, Z9, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z12
+	VPANDD.BCST  all32_1<>+0(SB), Z12, Z12
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z12, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VPSRLD       $0x10, Z11, Z9
+	VPANDD.BCST  all32_1<>+0(SB), Z9, Z9
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z9, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row937
+
+rows938:
+	JMP summed910
+
+skip933:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip940
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows942
+
+row941:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none943
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none943:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row941
+
+rows942:
+	CMPQ R11, SI
+	JGE  rows945
+
+row944:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none946
+	VPBROADCASTW (R10), Y8
+	VCVTPH2PS    Y8, Z8
+	ADDQ         $0x00000002, R10
+
+none946:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVZXBQ    (R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z3, Z3
+	VPMOVZXBQ    32(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z4, Z4
+	VPMOVZXBQ    40(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z5, Z5
+	VPMOVZXBQ    48(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y11
+	VCVTPH2PS    Y11, Z11
+	VMULPS       Z11, Z8, Z11
+	VADDPS       Z11, Z6, Z6
+	VPMOVZXBQ    56(R8)(R12*1), Z11
+	VPSLLQ       $0x1c, Z11, Z12
+	VPORD        Z12, Z11, Z11
+	VPSLLD       $0x1c, Z11, Z11
+	VPSRLD       $0x1c, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z10, Z11, Z11
+	VMULPS       Z9, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y9
+	VCVTPH2PS    Y9, Z11
+	VMULPS       Z11, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row944
+
+rows945:
+	JMP summed910
+
+skip940:
+special930:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow510
+	JEQ     narrow947
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -9291,14 +16030,14 @@ special507:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored506
+	JMP     stored929
 
-narrow510:
+narrow947:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip511
+	JEQ          skip948
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty512
+	JEQ          empty949
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -9312,10 +16051,208 @@ narrow510:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty512:
-skip511:
+empty949:
+skip948:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip950
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip951
+	VPMOVZXWD (DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z0, Z8, Z0
+	VPMOVZXWD 32(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z1, Z8, Z1
+	VPMOVZXWD 64(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z2, Z8, Z2
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z3, Z8, Z3
+	VPMOVZXWD 128(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z4, Z8, Z4
+	VPMOVZXWD 160(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z5, Z8, Z5
+	VPMOVZXWD 192(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z6, Z8, Z6
+	VPMOVZXWD 224(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z7, Z8, Z7
+
+skip951:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around952
+	VMOVDQU64     Z8, (DX)
+	JMP           stored953
+
+around952:
+	VMOVNTDQ Z8, (DX)
+
+stored953:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around954
+	VMOVDQU64     Z8, 64(DX)
+	JMP           stored955
+
+around954:
+	VMOVNTDQ Z8, 64(DX)
+
+stored955:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around956
+	VMOVDQU64     Z8, 128(DX)
+	JMP           stored957
+
+around956:
+	VMOVNTDQ Z8, 128(DX)
+
+stored957:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around958
+	VMOVDQU64     Z8, 192(DX)
+	JMP           stored959
+
+around958:
+	VMOVNTDQ Z8, 192(DX)
+
+stored959:
+	JMP stored929
+
+skip950:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip960
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip961
+	VCVTPH2PS (DX), Z8
+	VADDPS    Z0, Z8, Z0
+	VCVTPH2PS 32(DX), Z8
+	VADDPS    Z1, Z8, Z1
+	VCVTPH2PS 64(DX), Z8
+	VADDPS    Z2, Z8, Z2
+	VCVTPH2PS 96(DX), Z8
+	VADDPS    Z3, Z8, Z3
+	VCVTPH2PS 128(DX), Z8
+	VADDPS    Z4, Z8, Z4
+	VCVTPH2PS 160(DX), Z8
+	VADDPS    Z5, Z8, Z5
+	VCVTPH2PS 192(DX), Z8
+	VADDPS    Z6, Z8, Z6
+	VCVTPH2PS 224(DX), Z8
+	VADDPS    Z7, Z8, Z7
+
+skip961:
+	VCVTPS2PH $0x00, Z0, Y8
+	VCVTPS2PH $0x00, Z1, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around962
+	VMOVDQU64 Y8, (DX)
+	VMOVDQU64 Y9, 32(DX)
+	JMP       stored963
+
+around962:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+
+stored963:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around964
+	VMOVDQU64 Y8, 64(DX)
+	VMOVDQU64 Y9, 96(DX)
+	JMP       stored965
+
+around964:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+
+stored965:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around966
+	VMOVDQU64 Y8, 128(DX)
+	VMOVDQU64 Y9, 160(DX)
+	JMP       stored967
+
+around966:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+
+stored967:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around968
+	VMOVDQU64 Y8, 192(DX)
+	VMOVDQU64 Y9, 224(DX)
+	JMP       stored969
+
+around968:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+
+stored969:
+	JMP stored929
+
+skip960:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip513
+	JEQ     skip970
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -9333,14 +16270,34 @@ skip511:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip513:
-	JMP final505
+skip970:
+	JMP final928
 
-empty489:
+empty911:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed504
+	JNE       summed927
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip971
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around514
+	JNE       around972
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored973
+
+around972:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+
+stored973:
+	JMP stored929
+
+skip971:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around974
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -9349,9 +16306,9 @@ empty489:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored515
+	JMP       stored975
 
-around514:
+around974:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -9361,45 +16318,55 @@ around514:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored515:
-	JMP stored506
+stored975:
+	JMP stored929
 
-tooMany484:
+tooMany906:
 	MOVQ DI, results+24(FP)
 
-over485:
-	ADDQ $0x00000040, R8
-	ADDQ $+512, to+56(FP)
-	SUBQ $0x00000080, R9
-	JMP  tile481
+over907:
+	ADDQ  $0x00000040, R8
+	ADDQ  $+512, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide976
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip977
+	ADDQ  $-256, to+56(FP)
 
-narrower482:
+skip977:
+wide976:
+	SUBQ $0x00000080, R9
+	JMP  tile903
+
+narrower904:
 	CMPQ R9, $0x00000040
-	JLT  narrower517
+	JLT  narrower979
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over520
+	JGE  over982
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result518:
+result980:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many521
+	JGT  many983
 
-few522:
+few984:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty524
+	JGE     empty986
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded988
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none525
+	JEQ     none987
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -9410,9 +16377,9 @@ few522:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows527
+	JGE     rows990
 
-row526:
+row989:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9479,13 +16446,13 @@ row526:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row526
+	JLT          row989
 
-rows527:
+rows990:
 	CMPQ R11, SI
-	JGE  rows529
+	JGE  rows992
 
-row528:
+row991:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -9541,23 +16508,23 @@ row528:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row528
+	JLT          row991
 
-rows529:
-	JMP summed523
+rows992:
+	JMP summed985
 
-none525:
+none987:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros530
+	JEQ     zeros993
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows532
+	JGE     rows995
 
-row531:
+row994:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9605,13 +16572,13 @@ row531:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row531
+	JLT          row994
 
-rows532:
+rows995:
 	CMPQ R10, SI
-	JGE  rows534
+	JGE  rows997
 
-row533:
+row996:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9652,21 +16619,21 @@ row533:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row533
+	JLT          row996
 
-rows534:
-	JMP summed523
+rows997:
+	JMP summed985
 
-zeros530:
+zeros993:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows536
+	JGE     rows999
 
-row535:
+row998:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9727,13 +16694,13 @@ row535:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row535
+	JLT          row998
 
-rows536:
+rows999:
 	CMPQ R10, SI
-	JGE  rows538
+	JGE  rows1001
 
-row537:
+row1000:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9783,58 +16750,443 @@ row537:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row537
+	JLT          row1000
 
-rows538:
-summed523:
-summed539:
+rows1001:
+summed985:
+summed1002:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special542
+	JNE  special1005
 
-final540:
+final1003:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around543
+	JNE       around1006
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored544
+	JMP       stored1007
 
-around543:
+around1006:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored544:
-stored541:
+stored1007:
+stored1004:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result518
-	JMP  over520
+	JLT  result980
+	JMP  over982
 
-many521:
+many983:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany519
-	JMP   few522
+	JEQ   tooMany981
+	JMP   few984
 
-special542:
+rounded988:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip1008
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows1010
+
+row1009:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1011
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none1011:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1009
+
+rows1010:
+	CMPQ R11, SI
+	JGE  rows1013
+
+row1012:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1014
+	VPBROADCASTW (R10), Z4
+	VPSLLD       $0x10, Z4, Z4
+	ADDQ         $0x00000002, R10
+
+none1014:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	VCMPPS       $0x03, Z5, Z5, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z8, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VPSRLD       $0x10, Z7, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z7, Z7
+	VPADDD       Z5, Z7, Z7
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z7, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1012
+
+rows1013:
+	JMP summed985
+
+skip1008:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip1015
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows1017
+
+row1016:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1018
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none1018:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1016
+
+rows1017:
+	CMPQ R11, SI
+	JGE  rows1020
+
+row1019:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1021
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+
+none1021:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z6
+	VCVTDQ2PS    Z6, Z6
+	VPMOVZXBQ    (R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z1, Z1
+	VPMOVZXBQ    16(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       Z7, Z4, Z7
+	VADDPS       Z7, Z2, Z2
+	VPMOVZXBQ    24(R8)(R12*1), Z7
+	VPSLLQ       $0x1c, Z7, Z8
+	VPORD        Z8, Z7, Z7
+	VPSLLD       $0x1c, Z7, Z7
+	VPSRLD       $0x1c, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VCVTPS2PH    $0x00, Z7, Y5
+	VCVTPH2PS    Y5, Z7
+	VMULPS       Z7, Z4, Z5
+	VADDPS       Z5, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1019
+
+rows1020:
+	JMP summed985
+
+skip1015:
+special1005:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow545
+	JEQ     narrow1022
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored541
+	JMP     stored1004
 
-narrow545:
+narrow1022:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip546
+	JEQ          skip1023
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty547
+	JEQ          empty1024
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -9844,10 +17196,118 @@ narrow545:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty547:
-skip546:
+empty1024:
+skip1023:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip1025
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1026
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z0, Z4, Z0
+	VPMOVZXWD 32(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z1, Z4, Z1
+	VPMOVZXWD 64(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z2, Z4, Z2
+	VPMOVZXWD 96(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z3, Z4, Z3
+
+skip1026:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around1027
+	VMOVDQU64     Z4, (DX)
+	JMP           stored1028
+
+around1027:
+	VMOVNTDQ Z4, (DX)
+
+stored1028:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around1029
+	VMOVDQU64     Z4, 64(DX)
+	JMP           stored1030
+
+around1029:
+	VMOVNTDQ Z4, 64(DX)
+
+stored1030:
+	JMP stored1004
+
+skip1025:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip1031
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1032
+	VCVTPH2PS (DX), Z4
+	VADDPS    Z0, Z4, Z0
+	VCVTPH2PS 32(DX), Z4
+	VADDPS    Z1, Z4, Z1
+	VCVTPH2PS 64(DX), Z4
+	VADDPS    Z2, Z4, Z2
+	VCVTPH2PS 96(DX), Z4
+	VADDPS    Z3, Z4, Z3
+
+skip1032:
+	VCVTPS2PH $0x00, Z0, Y4
+	VCVTPS2PH $0x00, Z1, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1033
+	VMOVDQU64 Y4, (DX)
+	VMOVDQU64 Y5, 32(DX)
+	JMP       stored1034
+
+around1033:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+
+stored1034:
+	VCVTPS2PH $0x00, Z2, Y4
+	VCVTPS2PH $0x00, Z3, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1035
+	VMOVDQU64 Y4, 64(DX)
+	VMOVDQU64 Y5, 96(DX)
+	JMP       stored1036
+
+around1035:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+
+stored1036:
+	JMP stored1004
+
+skip1031:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip548
+	JEQ     skip1037
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -9857,62 +17317,88 @@ skip546:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip548:
-	JMP final540
+skip1037:
+	JMP final1003
 
-empty524:
+empty986:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed539
+	JNE       summed1002
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip1038
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around549
+	JNE       around1039
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored1040
+
+around1039:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+
+stored1040:
+	JMP stored1004
+
+skip1038:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1041
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored550
+	JMP       stored1042
 
-around549:
+around1041:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored550:
-	JMP stored541
+stored1042:
+	JMP stored1004
 
-tooMany519:
+tooMany981:
 	MOVQ DI, results+24(FP)
 
-over520:
-	ADDQ $0x00000020, R8
-	ADDQ $+256, to+56(FP)
+over982:
+	ADDQ  $0x00000020, R8
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide1043
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip1044
+	ADDQ  $-128, to+56(FP)
+
+skip1044:
+wide1043:
 	SUBQ $0x00000040, R9
 
-narrower517:
+narrower979:
 	CMPQ R9, $0x00000020
-	JLT  narrower552
+	JLT  narrower1046
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over555
+	JGE  over1049
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result553:
+result1047:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many556
+	JGT  many1050
 
-few557:
+few1051:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty559
+	JGE     empty1053
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded1055
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none560
+	JEQ     none1054
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -9923,9 +17409,9 @@ few557:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows562
+	JGE     rows1057
 
-row561:
+row1056:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9972,13 +17458,13 @@ row561:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row561
+	JLT          row1056
 
-rows562:
+rows1057:
 	CMPQ R11, SI
-	JGE  rows564
+	JGE  rows1059
 
-row563:
+row1058:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10014,7 +17500,7 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows564
+	JGE          rows1059
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10050,7 +17536,7 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows564
+	JGE          rows1059
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10086,7 +17572,7 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows564
+	JGE          rows1059
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10122,23 +17608,23 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row563
+	JLT          row1058
 
-rows564:
-	JMP summed558
+rows1059:
+	JMP summed1052
 
-none560:
+none1054:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros565
+	JEQ     zeros1060
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows567
+	JGE     rows1062
 
-row566:
+row1061:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10170,13 +17656,13 @@ row566:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row566
+	JLT          row1061
 
-rows567:
+rows1062:
 	CMPQ R10, SI
-	JGE  rows569
+	JGE  rows1064
 
-row568:
+row1063:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10201,7 +17687,7 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows569
+	JGE          rows1064
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10226,7 +17712,7 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows569
+	JGE          rows1064
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10251,7 +17737,7 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows569
+	JGE          rows1064
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10276,21 +17762,21 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row568
+	JLT          row1063
 
-rows569:
-	JMP summed558
+rows1064:
+	JMP summed1052
 
-zeros565:
+zeros1060:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows571
+	JGE     rows1066
 
-row570:
+row1065:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10333,13 +17819,13 @@ row570:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row570
+	JLT          row1065
 
-rows571:
+rows1066:
 	CMPQ R10, SI
-	JGE  rows573
+	JGE  rows1068
 
-row572:
+row1067:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10371,7 +17857,7 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows573
+	JGE          rows1068
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10403,7 +17889,7 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows573
+	JGE          rows1068
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10435,7 +17921,7 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows573
+	JGE          rows1068
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10467,52 +17953,329 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row572
+	JLT          row1067
 
-rows573:
-summed558:
-summed574:
+rows1068:
+summed1052:
+summed1069:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special577
+	JNE  special1072
 
-final575:
+final1070:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around578
+	JNE       around1073
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored579
+	JMP       stored1074
 
-around578:
+around1073:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored579:
-stored576:
+stored1074:
+stored1071:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result553
-	JMP  over555
+	JLT  result1047
+	JMP  over1049
 
-many556:
+many1050:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany554
-	JMP   few557
+	JEQ   tooMany1048
+	JMP   few1051
 
-special577:
+rounded1055:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip1075
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows1077
+
+row1076:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1078
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none1078:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1076
+
+rows1077:
+	CMPQ R11, SI
+	JGE  rows1080
+
+row1079:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1081
+	VPBROADCASTW (R10), Z2
+	VPSLLD       $0x10, Z2, Z2
+	ADDQ         $0x00000002, R10
+
+none1081:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1079
+
+rows1080:
+	JMP summed1052
+
+skip1075:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip1082
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows1084
+
+row1083:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1085
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none1085:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z3
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1083
+
+rows1084:
+	CMPQ R11, SI
+	JGE  rows1087
+
+row1086:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1088
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+
+none1088:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBQ    (R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBQ    8(R8)(R12*1), Z5
+	VPSLLQ       $0x1c, Z5, Z6
+	VPORD        Z6, Z5, Z5
+	VPSLLD       $0x1c, Z5, Z5
+	VPSRLD       $0x1c, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VMULPS       Z5, Z2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1086
+
+rows1087:
+	JMP summed1052
+
+skip1082:
+special1072:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow580
+	JEQ     narrow1089
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored576
+	JMP     stored1071
 
-narrow580:
+narrow1089:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip581
+	JEQ          skip1090
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty582
+	JEQ          empty1091
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -10520,66 +18283,153 @@ narrow580:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty582:
-skip581:
+empty1091:
+skip1090:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip1092
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1093
+	VPMOVZXWD (DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z0, Z2, Z0
+	VPMOVZXWD 32(DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z1, Z2, Z1
+
+skip1093:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z3
+	VPMOVZXBW     odd16<>+0(SB), Z4
+	VMOVDQA64     Z2, Z2
+	VPERMT2W      Z3, Z4, Z2
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around1094
+	VMOVDQU64     Z2, (DX)
+	JMP           stored1095
+
+around1094:
+	VMOVNTDQ Z2, (DX)
+
+stored1095:
+	JMP stored1071
+
+skip1092:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip1096
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1097
+	VCVTPH2PS (DX), Z2
+	VADDPS    Z0, Z2, Z0
+	VCVTPH2PS 32(DX), Z2
+	VADDPS    Z1, Z2, Z1
+
+skip1097:
+	VCVTPS2PH $0x00, Z0, Y2
+	VCVTPS2PH $0x00, Z1, Y3
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1098
+	VMOVDQU64 Y2, (DX)
+	VMOVDQU64 Y3, 32(DX)
+	JMP       stored1099
+
+around1098:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+
+stored1099:
+	JMP stored1071
+
+skip1096:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip583
+	JEQ     skip1100
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip583:
-	JMP final575
+skip1100:
+	JMP final1070
 
-empty559:
+empty1053:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed574
+	JNE       summed1069
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip1101
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around584
+	JNE       around1102
+	VMOVDQU64 Z0, (DX)
+	JMP       stored1103
+
+around1102:
+	VMOVNTDQ Z0, (DX)
+
+stored1103:
+	JMP stored1071
+
+skip1101:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1104
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored585
+	JMP       stored1105
 
-around584:
+around1104:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored585:
-	JMP stored576
+stored1105:
+	JMP stored1071
 
-tooMany554:
+tooMany1048:
 	MOVQ DI, results+24(FP)
 
-over555:
-	ADDQ $0x00000010, R8
-	ADDQ $+128, to+56(FP)
+over1049:
+	ADDQ  $0x00000010, R8
+	ADDQ  $+128, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide1106
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip1107
+	ADDQ  $-64, to+56(FP)
+
+skip1107:
+wide1106:
 	SUBQ $0x00000020, R9
 
-narrower552:
+narrower1046:
 	CMPQ R9, $0x00000010
-	JLT  narrower587
+	JLT  narrower1109
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over590
+	JGE  over1112
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result588:
+result1110:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many591
+	JGT  many1113
 
-few592:
+few1114:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty594
+	JGE     empty1116
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded1118
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none595
+	JEQ     none1117
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -10590,9 +18440,9 @@ few592:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows597
+	JGE     rows1120
 
-row596:
+row1119:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -10629,13 +18479,13 @@ row596:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row596
+	JLT          row1119
 
-rows597:
+rows1120:
 	CMPQ R11, SI
-	JGE  rows599
+	JGE  rows1122
 
-row598:
+row1121:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10661,7 +18511,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows1122
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10687,7 +18537,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows1122
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10713,7 +18563,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows1122
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10739,7 +18589,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows1122
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10765,7 +18615,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows1122
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10791,7 +18641,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows1122
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10817,7 +18667,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows1122
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10843,23 +18693,23 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row598
+	JLT          row1121
 
-rows599:
-	JMP summed593
+rows1122:
+	JMP summed1115
 
-none595:
+none1117:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros600
+	JEQ     zeros1123
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows602
+	JGE     rows1125
 
-row601:
+row1124:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10883,13 +18733,13 @@ row601:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row601
+	JLT          row1124
 
-rows602:
+rows1125:
 	CMPQ R10, SI
-	JGE  rows604
+	JGE  rows1127
 
-row603:
+row1126:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10906,7 +18756,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows1127
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10923,7 +18773,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows1127
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10940,7 +18790,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows1127
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10957,7 +18807,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows1127
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10974,7 +18824,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows1127
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10991,7 +18841,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows1127
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11008,7 +18858,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows1127
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11025,21 +18875,21 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row603
+	JLT          row1126
 
-rows604:
-	JMP summed593
+rows1127:
+	JMP summed1115
 
-zeros600:
+zeros1123:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows606
+	JGE     rows1129
 
-row605:
+row1128:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11073,13 +18923,13 @@ row605:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row605
+	JLT          row1128
 
-rows606:
+rows1129:
 	CMPQ R10, SI
-	JGE  rows608
+	JGE  rows1131
 
-row607:
+row1130:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11102,7 +18952,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows1131
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11125,7 +18975,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows1131
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11148,7 +18998,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows1131
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11171,7 +19021,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows1131
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11194,7 +19044,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows1131
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11217,7 +19067,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows1131
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11240,7 +19090,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows1131
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11263,88 +19113,382 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row607
+	JLT          row1130
 
-rows608:
-summed593:
-summed609:
+rows1131:
+summed1115:
+summed1132:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special612
+	JNE  special1135
 
-final610:
+final1133:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around613
+	JNE       around1136
 	VMOVDQU64 Z0, (DX)
-	JMP       stored614
+	JMP       stored1137
 
-around613:
+around1136:
 	VMOVNTDQ Z0, (DX)
 
-stored614:
-stored611:
+stored1137:
+stored1134:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result588
-	JMP  over590
+	JLT  result1110
+	JMP  over1112
 
-many591:
+many1113:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany589
-	JMP   few592
+	JEQ   tooMany1111
+	JMP   few1114
 
-special612:
+rounded1118:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip1138
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows1140
+
+row1139:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1141
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none1141:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1139
+
+rows1140:
+	CMPQ R11, SI
+	JGE  rows1143
+
+row1142:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1144
+	VPBROADCASTW (R10), Z1
+	VPSLLD       $0x10, Z1, Z1
+	ADDQ         $0x00000002, R10
+
+none1144:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1142
+
+rows1143:
+	JMP summed1115
+
+skip1138:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip1145
+	MOVQ         BX, R10
+	SUBQ         CX, R10
+	SHRQ         $0x02, R10
+	ADDQ         factors+48(FP), R10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
+	MOVQ         BX, R11
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000180, R14
+	CMPQ         R14, SI
+	CMOVQGT      SI, R14
+	CMPQ         R11, R14
+	JGE          rows1147
+
+row1146:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1148
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none1148:
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Z2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1146
+
+rows1147:
+	CMPQ R11, SI
+	JGE  rows1150
+
+row1149:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1151
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+
+none1151:
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBQ    (R8)(R12*1), Z4
+	VPSLLQ       $0x1c, Z4, Z5
+	VPORD        Z5, Z4, Z4
+	VPSLLD       $0x1c, Z4, Z4
+	VPSRLD       $0x1c, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1149
+
+rows1150:
+	JMP summed1115
+
+skip1145:
+special1135:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow615
+	JEQ     narrow1152
 	VMOVUPS Z0, (DX)
-	JMP     stored611
+	JMP     stored1134
 
-narrow615:
+narrow1152:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip616
+	JEQ          skip1153
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty617
+	JEQ          empty1154
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty617:
-skip616:
+empty1154:
+skip1153:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip1155
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1156
+	VPMOVZXWD (DX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip1156:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around1157
+	VMOVDQU64     Y1, (DX)
+	JMP           stored1158
+
+around1157:
+	VMOVNTDQ Y1, (DX)
+
+stored1158:
+	JMP stored1134
+
+skip1155:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip1159
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1160
+	VCVTPH2PS (DX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip1160:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1161
+	VMOVDQU64 Y1, (DX)
+	JMP       stored1162
+
+around1161:
+	VMOVNTDQ Y1, (DX)
+
+stored1162:
+	JMP stored1134
+
+skip1159:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip618
+	JEQ     skip1163
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip618:
-	JMP final610
+skip1163:
+	JMP final1133
 
-empty594:
+empty1116:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed609
+	JNE       summed1132
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip1164
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around619
-	VMOVDQU64 Z0, (DX)
-	JMP       stored620
+	JNE       around1165
+	VMOVDQU64 Y0, (DX)
+	JMP       stored1166
 
-around619:
+around1165:
+	VMOVNTDQ Y0, (DX)
+
+stored1166:
+	JMP stored1134
+
+skip1164:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1167
+	VMOVDQU64 Z0, (DX)
+	JMP       stored1168
+
+around1167:
 	VMOVNTDQ Z0, (DX)
 
-stored620:
-	JMP stored611
+stored1168:
+	JMP stored1134
 
-tooMany589:
+tooMany1111:
 	MOVQ DI, results+24(FP)
 
-over590:
-	ADDQ $0x00000008, R8
-	ADDQ $+64, to+56(FP)
+over1112:
+	ADDQ  $0x00000008, R8
+	ADDQ  $+64, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide1169
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip1170
+	ADDQ  $-32, to+56(FP)
+
+skip1170:
+wide1169:
 	SUBQ $0x00000010, R9
 
-narrower587:
+narrower1109:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -11353,7 +19497,7 @@ narrower587:
 	RET
 
 // func sumCodesAVX2S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumCodesAVX2S8(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -11405,6 +19549,8 @@ few8:
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
 	JGE     empty10
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded12
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
 	MOVQ    DX, R9
@@ -11417,9 +19563,9 @@ few8:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11494,13 +19640,13 @@ row12:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row12
+	JLT          row13
 
-rows13:
+rows14:
 	CMPQ R10, BX
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -11564,23 +19710,23 @@ row14:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row14
+	JLT          row15
 
-rows15:
+rows16:
 	JMP summed9
 
 none11:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros16
+	JEQ     zeros17
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows18
+	JGE     rows19
 
-row17:
+row18:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -11628,13 +19774,13 @@ row17:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row17
+	JLT          row18
 
-rows18:
+rows19:
 	CMPQ R9, BX
-	JGE  rows20
+	JGE  rows21
 
-row19:
+row20:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -11675,21 +19821,21 @@ row19:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row19
+	JLT          row20
 
-rows20:
+rows21:
 	JMP summed9
 
-zeros16:
+zeros17:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows22
+	JGE     rows23
 
-row21:
+row22:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -11754,13 +19900,13 @@ row21:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row21
+	JLT          row22
 
-rows22:
+rows23:
 	CMPQ R9, BX
-	JGE  rows24
+	JGE  rows25
 
-row23:
+row24:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -11814,17 +19960,17 @@ row23:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row23
+	JLT          row24
 
-rows24:
+rows25:
 summed9:
-summed25:
+summed26:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special28
+	JNE  special29
 
-final26:
+final27:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around30
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -11834,9 +19980,9 @@ final26:
 	MOVQ    8(SP), DX
 	VMOVDQU Y6, 192(CX)(DX*4)
 	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored30
+	JMP     stored31
 
-around29:
+around30:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -11846,8 +19992,8 @@ around29:
 	VMOVNTDQ Y6, 192(CX)
 	VMOVNTDQ Y7, 224(CX)
 
-stored30:
-stored27:
+stored31:
+stored28:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
@@ -11860,9 +20006,482 @@ many7:
 	JEQ   tooMany5
 	JMP   few8
 
-special28:
+rounded12:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip32
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows34
+
+row33:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none35
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none35:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row33
+
+rows34:
+	CMPQ R10, BX
+	JGE  rows37
+
+row36:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none38
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none38:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row36
+
+rows37:
+	JMP summed9
+
+skip32:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip39
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows41
+
+row40:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none42
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none42:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row40
+
+rows41:
+	CMPQ R10, BX
+	JGE  rows44
+
+row43:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none45
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none45:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row43
+
+rows44:
+	JMP summed9
+
+skip39:
+special29:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow31
+	JEQ     narrow46
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -11873,14 +20492,14 @@ special28:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored27
+	JMP     stored28
 
-narrow31:
+narrow46:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip32
+	JEQ          skip47
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty33
+	JEQ          empty48
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -11894,10 +20513,226 @@ narrow31:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty33:
-skip32:
+empty48:
+skip47:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip49
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip50
+	VPMOVZXWD (CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VPMOVZXWD 96(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VPMOVZXWD 112(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip50:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around51
+	VMOVDQU   Y0, (CX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y0, (CX)
+
+stored52:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around53
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y0, 32(CX)
+
+stored54:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around55
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ Y0, 64(CX)
+
+stored56:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around57
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y0, 96(CX)
+
+stored58:
+	JMP stored28
+
+skip49:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip59
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip60
+	VCVTPH2PS (CX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(CX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(CX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(CX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(CX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(CX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip60:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around61
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored62:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around63
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored64
+
+around63:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored64:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around65
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored66
+
+around65:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored66:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around67
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
+
+stored68:
+	JMP stored28
+
+skip59:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip34
+	JEQ     skip69
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -11917,14 +20752,35 @@ skip32:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip34:
-	JMP final26
+skip69:
+	JMP final27
 
 empty10:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed25
+	JNE     summed26
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip70
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around35
+	JNE     around71
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored72
+
+around71:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored72:
+	JMP stored28
+
+skip70:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around73
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -11934,9 +20790,9 @@ empty10:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 192(CX)(DX*4)
 	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored36
+	JMP     stored74
 
-around35:
+around73:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -11946,23 +20802,31 @@ around35:
 	VMOVNTDQ Y0, 192(CX)
 	VMOVNTDQ Y0, 224(CX)
 
-stored36:
-	JMP stored27
+stored74:
+	JMP stored28
 
 tooMany5:
 	MOVQ SI, results+24(FP)
 
 over6:
-	SUBQ $0x00000040, (SP)
-	JLE  done1
-	ADDQ $0x00000040, DI
-	ADDQ $+256, to+56(FP)
-	JMP  tile2
+	SUBQ  $0x00000040, (SP)
+	JLE   done1
+	ADDQ  $0x00000040, DI
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide75
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip76
+	ADDQ  $-128, to+56(FP)
+
+skip76:
+wide75:
+	JMP tile2
 
 narrower3:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower38
+	JLE     narrower78
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -11971,21 +20835,21 @@ narrower3:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over41
+	JGE     over81
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result39:
+result79:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many42
+	JGT  many82
 
-few43:
+few83:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -11993,9 +20857,11 @@ few43:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty45
+	JGE     empty85
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded87
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none46
+	JEQ     none86
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -12006,9 +20872,9 @@ few43:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows48
+	JGE     rows89
 
-row47:
+row88:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12071,13 +20937,13 @@ row47:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row47
+	JLT          row88
 
-rows48:
+rows89:
 	CMPQ R10, BX
-	JGE  rows50
+	JGE  rows91
 
-row49:
+row90:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -12129,23 +20995,23 @@ row49:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row49
+	JLT          row90
 
-rows50:
-	JMP summed44
+rows91:
+	JMP summed84
 
-none46:
+none86:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros51
+	JEQ     zeros92
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows53
+	JGE     rows94
 
-row52:
+row93:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12185,13 +21051,13 @@ row52:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row52
+	JLT          row93
 
-rows53:
+rows94:
 	CMPQ R9, BX
-	JGE  rows55
+	JGE  rows96
 
-row54:
+row95:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12224,21 +21090,21 @@ row54:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row54
+	JLT          row95
 
-rows55:
-	JMP summed44
+rows96:
+	JMP summed84
 
-zeros51:
+zeros92:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows57
+	JGE     rows98
 
-row56:
+row97:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12293,13 +21159,13 @@ row56:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row56
+	JLT          row97
 
-rows57:
+rows98:
 	CMPQ R9, BX
-	JGE  rows59
+	JGE  rows100
 
-row58:
+row99:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12343,17 +21209,17 @@ row58:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row58
+	JLT          row99
 
-rows59:
-summed44:
-summed60:
+rows100:
+summed84:
+summed101:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special63
+	JNE  special104
 
-final61:
+final102:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around64
+	JNE     around105
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -12361,9 +21227,9 @@ final61:
 	MOVQ    8(SP), DX
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored65
+	JMP     stored106
 
-around64:
+around105:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -12371,23 +21237,420 @@ around64:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored65:
-stored62:
+stored106:
+stored103:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result39
-	JMP  over41
+	JLT  result79
+	JMP  over81
 
-many42:
+many82:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany40
-	JMP   few43
+	JEQ   tooMany80
+	JMP   few83
 
-special63:
+rounded87:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip107
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows109
+
+row108:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none110
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none110:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row108
+
+rows109:
+	CMPQ R10, BX
+	JGE  rows112
+
+row111:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none113
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none113:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row111
+
+rows112:
+	JMP summed84
+
+skip107:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip114
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows116
+
+row115:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none117
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none117:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row115
+
+rows116:
+	CMPQ R10, BX
+	JGE  rows119
+
+row118:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none120
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none120:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row118
+
+rows119:
+	JMP summed84
+
+skip114:
+special104:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow66
+	JEQ     narrow121
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -12396,14 +21659,14 @@ special63:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored62
+	JMP     stored103
 
-narrow66:
+narrow121:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip67
+	JEQ          skip122
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty68
+	JEQ          empty123
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -12415,10 +21678,178 @@ narrow66:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty68:
-skip67:
+empty123:
+skip122:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip124
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip125
+	VPMOVZXWD (CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VPMOVZXWD 64(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VPMOVZXWD 80(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip125:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around126
+	VMOVDQU   Y0, (CX)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ Y0, (CX)
+
+stored127:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around128
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored129
+
+around128:
+	VMOVNTDQ Y0, 32(CX)
+
+stored129:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around130
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored131
+
+around130:
+	VMOVNTDQ Y0, 64(CX)
+
+stored131:
+	JMP stored103
+
+skip124:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip132
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip133
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip133:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around134
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored135
+
+around134:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored135:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around136
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored137
+
+around136:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored137:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around138
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored139
+
+around138:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored139:
+	JMP stored103
+
+skip132:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip69
+	JEQ     skip140
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -12434,14 +21865,33 @@ skip67:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip69:
-	JMP final61
+skip140:
+	JMP final102
 
-empty45:
+empty85:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed60
+	JNE     summed101
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip141
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around70
+	JNE     around142
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored143
+
+around142:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored143:
+	JMP stored103
+
+skip141:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around144
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -12449,9 +21899,9 @@ empty45:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored71
+	JMP     stored145
 
-around70:
+around144:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -12459,19 +21909,19 @@ around70:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored71:
-	JMP stored62
+stored145:
+	JMP stored103
 
-tooMany40:
+tooMany80:
 	MOVQ SI, results+24(FP)
 
-over41:
+over81:
 	JMP done1
 
-narrower38:
+narrower78:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower73
+	JLE     narrower147
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -12480,29 +21930,31 @@ narrower38:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over76
+	JGE     over150
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result74:
+result148:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many77
+	JGT  many151
 
-few78:
+few152:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty80
+	JGE     empty154
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded156
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none81
+	JEQ     none155
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -12513,9 +21965,9 @@ few78:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows83
+	JGE     rows158
 
-row82:
+row157:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12566,13 +22018,13 @@ row82:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row82
+	JLT          row157
 
-rows83:
+rows158:
 	CMPQ R10, BX
-	JGE  rows85
+	JGE  rows160
 
-row84:
+row159:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -12612,23 +22064,23 @@ row84:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row84
+	JLT          row159
 
-rows85:
-	JMP summed79
+rows160:
+	JMP summed153
 
-none81:
+none155:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros86
+	JEQ     zeros161
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows88
+	JGE     rows163
 
-row87:
+row162:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12660,13 +22112,13 @@ row87:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row87
+	JLT          row162
 
-rows88:
+rows163:
 	CMPQ R9, BX
-	JGE  rows90
+	JGE  rows165
 
-row89:
+row164:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12691,21 +22143,21 @@ row89:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row89
+	JLT          row164
 
-rows90:
-	JMP summed79
+rows165:
+	JMP summed153
 
-zeros86:
+zeros161:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows92
+	JGE     rows167
 
-row91:
+row166:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12750,13 +22202,13 @@ row91:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row91
+	JLT          row166
 
-rows92:
+rows167:
 	CMPQ R9, BX
-	JGE  rows94
+	JGE  rows169
 
-row93:
+row168:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -12790,61 +22242,382 @@ row93:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row93
+	JLT          row168
 
-rows94:
-summed79:
-summed95:
+rows169:
+summed153:
+summed170:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special98
+	JNE  special173
 
-final96:
+final171:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around99
+	JNE     around174
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored100
+	JMP     stored175
 
-around99:
+around174:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored100:
-stored97:
+stored175:
+stored172:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result74
-	JMP  over76
+	JLT  result148
+	JMP  over150
 
-many77:
+many151:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany75
-	JMP   few78
+	JEQ   tooMany149
+	JMP   few152
 
-special98:
+rounded156:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip176
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows178
+
+row177:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none179
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none179:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row177
+
+rows178:
+	CMPQ R10, BX
+	JGE  rows181
+
+row180:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none182
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none182:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row180
+
+rows181:
+	JMP summed153
+
+skip176:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip183
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows185
+
+row184:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none186
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none186:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row184
+
+rows185:
+	CMPQ R10, BX
+	JGE  rows188
+
+row187:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none189
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none189:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row187
+
+rows188:
+	JMP summed153
+
+skip183:
+special173:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow101
+	JEQ     narrow190
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored97
+	JMP     stored172
 
-narrow101:
+narrow190:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip102
+	JEQ          skip191
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty103
+	JEQ          empty192
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -12854,10 +22627,130 @@ narrow101:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty103:
-skip102:
+empty192:
+skip191:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip193
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip194
+	VPMOVZXWD (CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VPMOVZXWD 32(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VPMOVZXWD 48(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip194:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around195
+	VMOVDQU   Y0, (CX)
+	JMP       stored196
+
+around195:
+	VMOVNTDQ Y0, (CX)
+
+stored196:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around197
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored198
+
+around197:
+	VMOVNTDQ Y0, 32(CX)
+
+stored198:
+	JMP stored172
+
+skip193:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip199
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip200
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip200:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around201
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored202
+
+around201:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored202:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around203
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored204
+
+around203:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored204:
+	JMP stored172
+
+skip199:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip104
+	JEQ     skip205
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -12869,40 +22762,57 @@ skip102:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip104:
-	JMP final96
+skip205:
+	JMP final171
 
-empty80:
+empty154:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed95
+	JNE     summed170
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip206
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around105
+	JNE     around207
+	VMOVDQU Y0, (CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored208
+
+around207:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored208:
+	JMP stored172
+
+skip206:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around209
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored106
+	JMP     stored210
 
-around105:
+around209:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored106:
-	JMP stored97
+stored210:
+	JMP stored172
 
-tooMany75:
+tooMany149:
 	MOVQ SI, results+24(FP)
 
-over76:
+over150:
 	JMP done1
 
-narrower73:
+narrower147:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower108
+	JLT     narrower212
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -12911,27 +22821,29 @@ narrower73:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over111
+	JGE     over215
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result109:
+result213:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many112
+	JGT  many216
 
-few113:
+few217:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty115
+	JGE     empty219
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded221
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none116
+	JEQ     none220
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -12942,9 +22854,9 @@ few113:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows118
+	JGE     rows223
 
-row117:
+row222:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12983,13 +22895,13 @@ row117:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row117
+	JLT          row222
 
-rows118:
+rows223:
 	CMPQ R9, BX
-	JGE  rows120
+	JGE  rows225
 
-row119:
+row224:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13017,7 +22929,7 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows120
+	JGE          rows225
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13045,7 +22957,7 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows120
+	JGE          rows225
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13073,7 +22985,7 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows120
+	JGE          rows225
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -13101,23 +23013,23 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row119
+	JLT          row224
 
-rows120:
-	JMP summed114
+rows225:
+	JMP summed218
 
-none116:
+none220:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros121
+	JEQ     zeros226
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows123
+	JGE     rows228
 
-row122:
+row227:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -13141,13 +23053,13 @@ row122:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row122
+	JLT          row227
 
-rows123:
+rows228:
 	CMPQ DI, BX
-	JGE  rows125
+	JGE  rows230
 
-row124:
+row229:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13164,7 +23076,7 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows125
+	JGE          rows230
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13181,7 +23093,7 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows125
+	JGE          rows230
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13198,7 +23110,7 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows125
+	JGE          rows230
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13215,21 +23127,21 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row124
+	JLT          row229
 
-rows125:
-	JMP summed114
+rows230:
+	JMP summed218
 
-zeros121:
+zeros226:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows127
+	JGE     rows232
 
-row126:
+row231:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -13264,13 +23176,13 @@ row126:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row126
+	JLT          row231
 
-rows127:
+rows232:
 	CMPQ DI, BX
-	JGE  rows129
+	JGE  rows234
 
-row128:
+row233:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13294,7 +23206,7 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows129
+	JGE          rows234
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13318,7 +23230,7 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows129
+	JGE          rows234
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13342,7 +23254,7 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows129
+	JGE          rows234
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -13366,55 +23278,300 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row128
+	JLT          row233
 
-rows129:
-summed114:
-summed130:
+rows234:
+summed218:
+summed235:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special133
+	JNE  special238
 
-final131:
+final236:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around134
+	JNE     around239
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored135
+	JMP     stored240
 
-around134:
+around239:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 
-stored135:
-stored132:
+stored240:
+stored237:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result109
-	JMP  over111
+	JLT  result213
+	JMP  over215
 
-many112:
+many216:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany110
-	JMP   few113
+	JEQ   tooMany214
+	JMP   few217
 
-special133:
+rounded221:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip241
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows243
+
+row242:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none244
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none244:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row242
+
+rows243:
+	CMPQ R9, BX
+	JGE  rows246
+
+row245:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none247
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none247:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row245
+
+rows246:
+	JMP summed218
+
+skip241:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip248
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows250
+
+row249:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none251
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none251:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row249
+
+rows250:
+	CMPQ R9, BX
+	JGE  rows253
+
+row252:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none254
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none254:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row252
+
+rows253:
+	JMP summed218
+
+skip248:
+special238:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow136
+	JEQ     narrow255
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored132
+	JMP     stored237
 
-narrow136:
+narrow255:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip137
+	JEQ          skip256
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty138
+	JEQ          empty257
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -13422,10 +23579,108 @@ narrow136:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty138:
-skip137:
+empty257:
+skip256:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip258
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip139
+	JEQ          skip259
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip259:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around260
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored261
+
+around260:
+	VMOVNTDQ Y0, (CX)
+
+stored261:
+	JMP stored237
+
+skip258:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip262
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip263
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip263:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around264
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored265
+
+around264:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored265:
+	JMP stored237
+
+skip262:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip266
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -13446,61 +23701,78 @@ skip137:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip139:
-	JMP final131
+skip266:
+	JMP final236
 
-empty115:
+empty219:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed130
+	JNE     summed235
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip267
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around140
+	JNE     around268
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored269
+
+around268:
+	VMOVNTDQ Y0, (CX)
+
+stored269:
+	JMP stored237
+
+skip267:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around270
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored141
+	JMP     stored271
 
-around140:
+around270:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored141:
-	JMP stored132
+stored271:
+	JMP stored237
 
-tooMany110:
+tooMany214:
 	MOVQ SI, results+24(FP)
 
-over111:
+over215:
 	JMP done1
 
-narrower108:
+narrower212:
 	XORQ CX, CX
 
-tile142:
+tile272:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over148
+	JGE  over278
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result146:
+result276:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many149
+	JGT  many279
 
-few150:
+few280:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty152
+	JGE     empty282
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded284
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none153
+	JEQ     none283
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -13511,9 +23783,9 @@ few150:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows155
+	JGE     rows286
 
-row154:
+row285:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13546,13 +23818,13 @@ row154:
 	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row154
+	JLT          row285
 
-rows155:
+rows286:
 	CMPQ R10, BX
-	JGE  rows157
+	JGE  rows288
 
-row156:
+row287:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13574,7 +23846,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows157
+	JGE          rows288
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13596,7 +23868,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows157
+	JGE          rows288
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13618,7 +23890,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows157
+	JGE          rows288
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13640,7 +23912,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows157
+	JGE          rows288
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13662,7 +23934,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows157
+	JGE          rows288
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13684,7 +23956,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows157
+	JGE          rows288
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13706,7 +23978,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows157
+	JGE          rows288
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -13728,23 +24000,23 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row156
+	JLT          row287
 
-rows157:
-	JMP summed151
+rows288:
+	JMP summed281
 
-none153:
+none283:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros158
+	JEQ     zeros289
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows160
+	JGE     rows291
 
-row159:
+row290:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13764,13 +24036,13 @@ row159:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row159
+	JLT          row290
 
-rows160:
+rows291:
 	CMPQ R9, BX
-	JGE  rows162
+	JGE  rows293
 
-row161:
+row292:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13783,7 +24055,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows162
+	JGE          rows293
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13796,7 +24068,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows162
+	JGE          rows293
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13809,7 +24081,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows162
+	JGE          rows293
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13822,7 +24094,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows162
+	JGE          rows293
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13835,7 +24107,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows162
+	JGE          rows293
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13848,7 +24120,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows162
+	JGE          rows293
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13861,7 +24133,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows162
+	JGE          rows293
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13874,21 +24146,21 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row161
+	JLT          row292
 
-rows162:
-	JMP summed151
+rows293:
+	JMP summed281
 
-zeros158:
+zeros289:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows164
+	JGE     rows295
 
-row163:
+row294:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13918,13 +24190,13 @@ row163:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row163
+	JLT          row294
 
-rows164:
+rows295:
 	CMPQ R9, BX
-	JGE  rows166
+	JGE  rows297
 
-row165:
+row296:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13943,7 +24215,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows166
+	JGE          rows297
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13962,7 +24234,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows166
+	JGE          rows297
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -13981,7 +24253,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows166
+	JGE          rows297
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14000,7 +24272,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows166
+	JGE          rows297
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14019,7 +24291,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows166
+	JGE          rows297
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14038,7 +24310,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows166
+	JGE          rows297
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14057,7 +24329,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows166
+	JGE          rows297
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14076,61 +24348,339 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row165
+	JLT          row296
 
-rows166:
-summed151:
-summed167:
+rows297:
+summed281:
+summed298:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special170
+	JNE  special301
 
-final168:
+final299:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around171
+	JNE     around302
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored172
+	JMP     stored303
 
-around171:
+around302:
 	VMOVNTDQ Y0, (CX)
 
-stored172:
-stored169:
+stored303:
+stored300:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result146
-	JMP  over148
+	JLT  result276
+	JMP  over278
 
-many149:
+many279:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany147
-	JMP   few150
+	JEQ   tooMany277
+	JMP   few280
 
-special170:
+rounded284:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip304
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows306
+
+row305:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none307
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none307:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row305
+
+rows306:
+	CMPQ R10, BX
+	JGE  rows309
+
+row308:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none310
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none310:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row308
+
+rows309:
+	JMP summed281
+
+skip304:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip311
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows313
+
+row312:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none314
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none314:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row312
+
+rows313:
+	CMPQ R10, BX
+	JGE  rows316
+
+row315:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none317
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none317:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row315
+
+rows316:
+	JMP summed281
+
+skip311:
+special301:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow173
+	JEQ     narrow318
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored169
+	JMP     stored300
 
-narrow173:
+narrow318:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip174
+	JEQ          skip319
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty175
+	JEQ          empty320
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty175:
-skip174:
+empty320:
+skip319:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip321
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip176
+	JEQ          skip322
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip322:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around323
+	MOVQ         8(SP), DX
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored324
+
+around323:
+	VMOVNTDQ X0, (CX)
+
+stored324:
+	JMP stored300
+
+skip321:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip325
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip326
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip326:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around327
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored328
+
+around327:
+	VMOVNTDQ X0, (CX)
+
+stored328:
+	JMP stored300
+
+skip325:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip329
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -14143,32 +24693,47 @@ skip174:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip176:
-	JMP final168
+skip329:
+	JMP final299
 
-empty152:
+empty282:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed167
+	JNE     summed298
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip330
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around177
+	JNE     around331
+	MOVQ    8(SP), DX
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored332
+
+around331:
+	VMOVNTDQ X0, (CX)
+
+stored332:
+	JMP stored300
+
+skip330:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around333
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored178
+	JMP     stored334
 
-around177:
+around333:
 	VMOVNTDQ Y0, (CX)
 
-stored178:
-	JMP stored169
+stored334:
+	JMP stored300
 
-tooMany147:
+tooMany277:
 	MOVQ SI, results+24(FP)
 
-over148:
+over278:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile142
+	JNE  tile272
 
 done1:
 	MOVQ results+24(FP), AX
@@ -14189,7 +24754,7 @@ DATA numbers32<>+28(SB)/4, $0x00000007
 GLOBL numbers32<>(SB), RODATA|NOPTR, $32
 
 // func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -14204,10 +24769,10 @@ TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile180:
+tile336:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower181
+	JLE     narrower337
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -14216,21 +24781,21 @@ tile180:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over184
+	JGE     over340
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result182:
+result338:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many185
+	JGT  many341
 
-few186:
+few342:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14240,9 +24805,11 @@ few186:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty188
+	JGE     empty344
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded346
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none189
+	JEQ     none345
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -14253,9 +24820,9 @@ few186:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows191
+	JGE     rows348
 
-row190:
+row347:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14330,13 +24897,13 @@ row190:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row190
+	JLT          row347
 
-rows191:
+rows348:
 	CMPQ R10, BX
-	JGE  rows193
+	JGE  rows350
 
-row192:
+row349:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -14400,23 +24967,23 @@ row192:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row192
+	JLT          row349
 
-rows193:
-	JMP summed187
+rows350:
+	JMP summed343
 
-none189:
+none345:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros194
+	JEQ     zeros351
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows196
+	JGE     rows353
 
-row195:
+row352:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -14464,13 +25031,13 @@ row195:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row195
+	JLT          row352
 
-rows196:
+rows353:
 	CMPQ R9, BX
-	JGE  rows198
+	JGE  rows355
 
-row197:
+row354:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14511,21 +25078,21 @@ row197:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row197
+	JLT          row354
 
-rows198:
-	JMP summed187
+rows355:
+	JMP summed343
 
-zeros194:
+zeros351:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows200
+	JGE     rows357
 
-row199:
+row356:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -14590,13 +25157,13 @@ row199:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row199
+	JLT          row356
 
-rows200:
+rows357:
 	CMPQ R9, BX
-	JGE  rows202
+	JGE  rows359
 
-row201:
+row358:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -14650,17 +25217,17 @@ row201:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row201
+	JLT          row358
 
-rows202:
-summed187:
-summed203:
+rows359:
+summed343:
+summed360:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special206
+	JNE  special363
 
-final204:
+final361:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around207
+	JNE     around364
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -14670,9 +25237,9 @@ final204:
 	MOVQ    8(SP), DX
 	VMOVDQU Y6, 192(CX)(DX*4)
 	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored208
+	JMP     stored365
 
-around207:
+around364:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -14682,23 +25249,496 @@ around207:
 	VMOVNTDQ Y6, 192(CX)
 	VMOVNTDQ Y7, 224(CX)
 
-stored208:
-stored205:
+stored365:
+stored362:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result182
-	JMP  over184
+	JLT  result338
+	JMP  over340
 
-many185:
+many341:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany183
-	JMP   few186
+	JEQ   tooMany339
+	JMP   few342
 
-special206:
+rounded346:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip366
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows368
+
+row367:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none369
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none369:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row367
+
+rows368:
+	CMPQ R10, BX
+	JGE  rows371
+
+row370:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none372
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none372:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row370
+
+rows371:
+	JMP summed343
+
+skip366:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip373
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows375
+
+row374:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none376
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none376:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row374
+
+rows375:
+	CMPQ R10, BX
+	JGE  rows378
+
+row377:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none379
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none379:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(DI)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R8)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row377
+
+rows378:
+	JMP summed343
+
+skip373:
+special363:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow209
+	JEQ     narrow380
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -14709,14 +25749,14 @@ special206:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored205
+	JMP     stored362
 
-narrow209:
+narrow380:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip210
+	JEQ          skip381
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty211
+	JEQ          empty382
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -14730,10 +25770,226 @@ narrow209:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty211:
-skip210:
+empty382:
+skip381:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip383
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip384
+	VPMOVZXWD (CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VPMOVZXWD 96(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VPMOVZXWD 112(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip384:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around385
+	VMOVDQU   Y0, (CX)
+	JMP       stored386
+
+around385:
+	VMOVNTDQ Y0, (CX)
+
+stored386:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around387
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored388
+
+around387:
+	VMOVNTDQ Y0, 32(CX)
+
+stored388:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around389
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored390
+
+around389:
+	VMOVNTDQ Y0, 64(CX)
+
+stored390:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around391
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored392
+
+around391:
+	VMOVNTDQ Y0, 96(CX)
+
+stored392:
+	JMP stored362
+
+skip383:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip393
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip394
+	VCVTPH2PS (CX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(CX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(CX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(CX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(CX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(CX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip394:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around395
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored396
+
+around395:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored396:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around397
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored398
+
+around397:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored398:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around399
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored400
+
+around399:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored400:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around401
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored402
+
+around401:
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
+
+stored402:
+	JMP stored362
+
+skip393:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip212
+	JEQ     skip403
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -14753,14 +26009,35 @@ skip210:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip212:
-	JMP final204
+skip403:
+	JMP final361
 
-empty188:
+empty344:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed203
+	JNE     summed360
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip404
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around213
+	JNE     around405
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored406
+
+around405:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored406:
+	JMP stored362
+
+skip404:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around407
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -14770,9 +26047,9 @@ empty188:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 192(CX)(DX*4)
 	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored214
+	JMP     stored408
 
-around213:
+around407:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -14782,23 +26059,31 @@ around213:
 	VMOVNTDQ Y0, 192(CX)
 	VMOVNTDQ Y0, 224(CX)
 
-stored214:
-	JMP stored205
+stored408:
+	JMP stored362
 
-tooMany183:
+tooMany339:
 	MOVQ SI, results+24(FP)
 
-over184:
-	SUBQ $0x00000040, (SP)
-	JLE  done179
-	ADDQ $0x00000040, DI
-	ADDQ $+256, to+56(FP)
-	JMP  tile180
+over340:
+	SUBQ  $0x00000040, (SP)
+	JLE   done335
+	ADDQ  $0x00000040, DI
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide409
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip410
+	ADDQ  $-128, to+56(FP)
 
-narrower181:
+skip410:
+wide409:
+	JMP tile336
+
+narrower337:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower216
+	JLE     narrower412
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -14807,21 +26092,21 @@ narrower181:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over219
+	JGE     over415
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result217:
+result413:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many220
+	JGT  many416
 
-few221:
+few417:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14829,9 +26114,11 @@ few221:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty223
+	JGE     empty419
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded421
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none224
+	JEQ     none420
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -14842,9 +26129,9 @@ few221:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows226
+	JGE     rows423
 
-row225:
+row422:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14907,13 +26194,13 @@ row225:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row225
+	JLT          row422
 
-rows226:
+rows423:
 	CMPQ R10, BX
-	JGE  rows228
+	JGE  rows425
 
-row227:
+row424:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -14965,23 +26252,23 @@ row227:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row227
+	JLT          row424
 
-rows228:
-	JMP summed222
+rows425:
+	JMP summed418
 
-none224:
+none420:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros229
+	JEQ     zeros426
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows231
+	JGE     rows428
 
-row230:
+row427:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15021,13 +26308,13 @@ row230:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row230
+	JLT          row427
 
-rows231:
+rows428:
 	CMPQ R9, BX
-	JGE  rows233
+	JGE  rows430
 
-row232:
+row429:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15060,21 +26347,21 @@ row232:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row232
+	JLT          row429
 
-rows233:
-	JMP summed222
+rows430:
+	JMP summed418
 
-zeros229:
+zeros426:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows235
+	JGE     rows432
 
-row234:
+row431:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15129,13 +26416,13 @@ row234:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row234
+	JLT          row431
 
-rows235:
+rows432:
 	CMPQ R9, BX
-	JGE  rows237
+	JGE  rows434
 
-row236:
+row433:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15179,17 +26466,17 @@ row236:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row236
+	JLT          row433
 
-rows237:
-summed222:
-summed238:
+rows434:
+summed418:
+summed435:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special241
+	JNE  special438
 
-final239:
+final436:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around242
+	JNE     around439
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -15197,9 +26484,9 @@ final239:
 	MOVQ    8(SP), DX
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored243
+	JMP     stored440
 
-around242:
+around439:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -15207,23 +26494,420 @@ around242:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored243:
-stored240:
+stored440:
+stored437:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result217
-	JMP  over219
+	JLT  result413
+	JMP  over415
 
-many220:
+many416:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany218
-	JMP   few221
+	JEQ   tooMany414
+	JMP   few417
 
-special241:
+rounded421:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip441
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows443
+
+row442:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none444
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none444:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row442
+
+rows443:
+	CMPQ R10, BX
+	JGE  rows446
+
+row445:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none447
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none447:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row445
+
+rows446:
+	JMP summed418
+
+skip441:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip448
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows450
+
+row449:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none451
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none451:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row449
+
+rows450:
+	CMPQ R10, BX
+	JGE  rows453
+
+row452:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none454
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none454:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(DI)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row452
+
+rows453:
+	JMP summed418
+
+skip448:
+special438:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow244
+	JEQ     narrow455
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -15232,14 +26916,14 @@ special241:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored240
+	JMP     stored437
 
-narrow244:
+narrow455:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip245
+	JEQ          skip456
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty246
+	JEQ          empty457
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -15251,10 +26935,178 @@ narrow244:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty246:
-skip245:
+empty457:
+skip456:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip458
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip459
+	VPMOVZXWD (CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VPMOVZXWD 64(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VPMOVZXWD 80(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip459:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around460
+	VMOVDQU   Y0, (CX)
+	JMP       stored461
+
+around460:
+	VMOVNTDQ Y0, (CX)
+
+stored461:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around462
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored463
+
+around462:
+	VMOVNTDQ Y0, 32(CX)
+
+stored463:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around464
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored465
+
+around464:
+	VMOVNTDQ Y0, 64(CX)
+
+stored465:
+	JMP stored437
+
+skip458:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip466
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip467
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip467:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around468
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored469
+
+around468:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored469:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around470
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored471
+
+around470:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored471:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around472
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored473
+
+around472:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored473:
+	JMP stored437
+
+skip466:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip247
+	JEQ     skip474
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -15270,14 +27122,33 @@ skip245:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip247:
-	JMP final239
+skip474:
+	JMP final436
 
-empty223:
+empty419:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed238
+	JNE     summed435
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip475
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around248
+	JNE     around476
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored477
+
+around476:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored477:
+	JMP stored437
+
+skip475:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around478
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -15285,9 +27156,9 @@ empty223:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored249
+	JMP     stored479
 
-around248:
+around478:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -15295,19 +27166,19 @@ around248:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored249:
-	JMP stored240
+stored479:
+	JMP stored437
 
-tooMany218:
+tooMany414:
 	MOVQ SI, results+24(FP)
 
-over219:
-	JMP done179
+over415:
+	JMP done335
 
-narrower216:
+narrower412:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower251
+	JLE     narrower481
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -15316,29 +27187,31 @@ narrower216:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over254
+	JGE     over484
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result252:
+result482:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many255
+	JGT  many485
 
-few256:
+few486:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty258
+	JGE     empty488
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded490
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none259
+	JEQ     none489
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -15349,9 +27222,9 @@ few256:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows261
+	JGE     rows492
 
-row260:
+row491:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15402,13 +27275,13 @@ row260:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row260
+	JLT          row491
 
-rows261:
+rows492:
 	CMPQ R10, BX
-	JGE  rows263
+	JGE  rows494
 
-row262:
+row493:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -15448,23 +27321,23 @@ row262:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row262
+	JLT          row493
 
-rows263:
-	JMP summed257
+rows494:
+	JMP summed487
 
-none259:
+none489:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros264
+	JEQ     zeros495
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows266
+	JGE     rows497
 
-row265:
+row496:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15496,13 +27369,13 @@ row265:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row265
+	JLT          row496
 
-rows266:
+rows497:
 	CMPQ R9, BX
-	JGE  rows268
+	JGE  rows499
 
-row267:
+row498:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15527,21 +27400,21 @@ row267:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row267
+	JLT          row498
 
-rows268:
-	JMP summed257
+rows499:
+	JMP summed487
 
-zeros264:
+zeros495:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows270
+	JGE     rows501
 
-row269:
+row500:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15586,13 +27459,13 @@ row269:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row269
+	JLT          row500
 
-rows270:
+rows501:
 	CMPQ R9, BX
-	JGE  rows272
+	JGE  rows503
 
-row271:
+row502:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -15626,61 +27499,382 @@ row271:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row271
+	JLT          row502
 
-rows272:
-summed257:
-summed273:
+rows503:
+summed487:
+summed504:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special276
+	JNE  special507
 
-final274:
+final505:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around277
+	JNE     around508
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored278
+	JMP     stored509
 
-around277:
+around508:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored278:
-stored275:
+stored509:
+stored506:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result252
-	JMP  over254
+	JLT  result482
+	JMP  over484
 
-many255:
+many485:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany253
-	JMP   few256
+	JEQ   tooMany483
+	JMP   few486
 
-special276:
+rounded490:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip510
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows512
+
+row511:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none513
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none513:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row511
+
+rows512:
+	CMPQ R10, BX
+	JGE  rows515
+
+row514:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none516
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none516:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row514
+
+rows515:
+	JMP summed487
+
+skip510:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip517
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows519
+
+row518:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none520
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none520:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row518
+
+rows519:
+	CMPQ R10, BX
+	JGE  rows522
+
+row521:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none523
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none523:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(DI)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row521
+
+rows522:
+	JMP summed487
+
+skip517:
+special507:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow279
+	JEQ     narrow524
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored275
+	JMP     stored506
 
-narrow279:
+narrow524:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip280
+	JEQ          skip525
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty281
+	JEQ          empty526
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -15690,10 +27884,130 @@ narrow279:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty281:
-skip280:
+empty526:
+skip525:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip527
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip528
+	VPMOVZXWD (CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VPMOVZXWD 32(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VPMOVZXWD 48(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip528:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around529
+	VMOVDQU   Y0, (CX)
+	JMP       stored530
+
+around529:
+	VMOVNTDQ Y0, (CX)
+
+stored530:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around531
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored532
+
+around531:
+	VMOVNTDQ Y0, 32(CX)
+
+stored532:
+	JMP stored506
+
+skip527:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip533
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip534
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip534:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around535
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored536
+
+around535:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored536:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around537
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored538
+
+around537:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored538:
+	JMP stored506
+
+skip533:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip282
+	JEQ     skip539
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -15705,40 +28019,57 @@ skip280:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip282:
-	JMP final274
+skip539:
+	JMP final505
 
-empty258:
+empty488:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed273
+	JNE     summed504
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip540
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around283
+	JNE     around541
+	VMOVDQU Y0, (CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored542
+
+around541:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored542:
+	JMP stored506
+
+skip540:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around543
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored284
+	JMP     stored544
 
-around283:
+around543:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored284:
-	JMP stored275
+stored544:
+	JMP stored506
 
-tooMany253:
+tooMany483:
 	MOVQ SI, results+24(FP)
 
-over254:
-	JMP done179
+over484:
+	JMP done335
 
-narrower251:
+narrower481:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower286
+	JLT     narrower546
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -15747,27 +28078,29 @@ narrower251:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over289
+	JGE     over549
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result287:
+result547:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many290
+	JGT  many550
 
-few291:
+few551:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty293
+	JGE     empty553
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded555
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none294
+	JEQ     none554
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -15778,9 +28111,9 @@ few291:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows296
+	JGE     rows557
 
-row295:
+row556:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15819,13 +28152,13 @@ row295:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row295
+	JLT          row556
 
-rows296:
+rows557:
 	CMPQ R9, BX
-	JGE  rows298
+	JGE  rows559
 
-row297:
+row558:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -15853,7 +28186,7 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows298
+	JGE          rows559
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -15881,7 +28214,7 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows298
+	JGE          rows559
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -15909,7 +28242,7 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows298
+	JGE          rows559
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -15937,23 +28270,23 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row297
+	JLT          row558
 
-rows298:
-	JMP summed292
+rows559:
+	JMP summed552
 
-none294:
+none554:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros299
+	JEQ     zeros560
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows301
+	JGE     rows562
 
-row300:
+row561:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -15977,13 +28310,13 @@ row300:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row300
+	JLT          row561
 
-rows301:
+rows562:
 	CMPQ DI, BX
-	JGE  rows303
+	JGE  rows564
 
-row302:
+row563:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16000,7 +28333,7 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows303
+	JGE          rows564
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16017,7 +28350,7 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows303
+	JGE          rows564
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16034,7 +28367,7 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows303
+	JGE          rows564
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16051,21 +28384,21 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row302
+	JLT          row563
 
-rows303:
-	JMP summed292
+rows564:
+	JMP summed552
 
-zeros299:
+zeros560:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows305
+	JGE     rows566
 
-row304:
+row565:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -16100,13 +28433,13 @@ row304:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row304
+	JLT          row565
 
-rows305:
+rows566:
 	CMPQ DI, BX
-	JGE  rows307
+	JGE  rows568
 
-row306:
+row567:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16130,7 +28463,7 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows307
+	JGE          rows568
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16154,7 +28487,7 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows307
+	JGE          rows568
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16178,7 +28511,7 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows307
+	JGE          rows568
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -16202,55 +28535,300 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row306
+	JLT          row567
 
-rows307:
-summed292:
-summed308:
+rows568:
+summed552:
+summed569:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special311
+	JNE  special572
 
-final309:
+final570:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around312
+	JNE     around573
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored313
+	JMP     stored574
 
-around312:
+around573:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 
-stored313:
-stored310:
+stored574:
+stored571:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result287
-	JMP  over289
+	JLT  result547
+	JMP  over549
 
-many290:
+many550:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany288
-	JMP   few291
+	JEQ   tooMany548
+	JMP   few551
 
-special311:
+rounded555:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip575
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows577
+
+row576:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none578
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none578:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row576
+
+rows577:
+	CMPQ R9, BX
+	JGE  rows580
+
+row579:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none581
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none581:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row579
+
+rows580:
+	JMP summed552
+
+skip575:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip582
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows584
+
+row583:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none585
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none585:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R8)(R11*1)
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row583
+
+rows584:
+	CMPQ R9, BX
+	JGE  rows587
+
+row586:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none588
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none588:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    (R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row586
+
+rows587:
+	JMP summed552
+
+skip582:
+special572:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow314
+	JEQ     narrow589
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored310
+	JMP     stored571
 
-narrow314:
+narrow589:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip315
+	JEQ          skip590
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty316
+	JEQ          empty591
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -16258,10 +28836,108 @@ narrow314:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty316:
-skip315:
+empty591:
+skip590:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip592
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip317
+	JEQ          skip593
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip593:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around594
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored595
+
+around594:
+	VMOVNTDQ Y0, (CX)
+
+stored595:
+	JMP stored571
+
+skip592:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip596
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip597
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip597:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around598
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored599
+
+around598:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored599:
+	JMP stored571
+
+skip596:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip600
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -16282,61 +28958,78 @@ skip315:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip317:
-	JMP final309
+skip600:
+	JMP final570
 
-empty293:
+empty553:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed308
+	JNE     summed569
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip601
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around318
+	JNE     around602
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored603
+
+around602:
+	VMOVNTDQ Y0, (CX)
+
+stored603:
+	JMP stored571
+
+skip601:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around604
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored319
+	JMP     stored605
 
-around318:
+around604:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored319:
-	JMP stored310
+stored605:
+	JMP stored571
 
-tooMany288:
+tooMany548:
 	MOVQ SI, results+24(FP)
 
-over289:
-	JMP done179
+over549:
+	JMP done335
 
-narrower286:
+narrower546:
 	XORQ CX, CX
 
-tile320:
+tile606:
 	MOVQ CX, 8(SP)
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over326
+	JGE  over612
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result324:
+result610:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many327
+	JGT  many613
 
-few328:
+few614:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty330
+	JGE     empty616
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded618
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none331
+	JEQ     none617
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -16347,9 +29040,9 @@ few328:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows333
+	JGE     rows620
 
-row332:
+row619:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -16382,13 +29075,13 @@ row332:
 	PREFETCHT0   7(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row332
+	JLT          row619
 
-rows333:
+rows620:
 	CMPQ R10, BX
-	JGE  rows335
+	JGE  rows622
 
-row334:
+row621:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16410,7 +29103,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows335
+	JGE          rows622
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16432,7 +29125,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows335
+	JGE          rows622
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16454,7 +29147,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows335
+	JGE          rows622
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16476,7 +29169,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows335
+	JGE          rows622
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16498,7 +29191,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows335
+	JGE          rows622
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16520,7 +29213,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows335
+	JGE          rows622
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16542,7 +29235,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows335
+	JGE          rows622
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -16564,23 +29257,23 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row334
+	JLT          row621
 
-rows335:
-	JMP summed329
+rows622:
+	JMP summed615
 
-none331:
+none617:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros336
+	JEQ     zeros623
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows338
+	JGE     rows625
 
-row337:
+row624:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -16600,13 +29293,13 @@ row337:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row337
+	JLT          row624
 
-rows338:
+rows625:
 	CMPQ R9, BX
-	JGE  rows340
+	JGE  rows627
 
-row339:
+row626:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16619,7 +29312,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows340
+	JGE          rows627
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16632,7 +29325,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows340
+	JGE          rows627
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16645,7 +29338,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows340
+	JGE          rows627
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16658,7 +29351,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows340
+	JGE          rows627
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16671,7 +29364,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows340
+	JGE          rows627
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16684,7 +29377,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows340
+	JGE          rows627
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16697,7 +29390,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows340
+	JGE          rows627
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16710,21 +29403,21 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row339
+	JLT          row626
 
-rows340:
-	JMP summed329
+rows627:
+	JMP summed615
 
-zeros336:
+zeros623:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows342
+	JGE     rows629
 
-row341:
+row628:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -16754,13 +29447,13 @@ row341:
 	PREFETCHT0   7(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row341
+	JLT          row628
 
-rows342:
+rows629:
 	CMPQ R9, BX
-	JGE  rows344
+	JGE  rows631
 
-row343:
+row630:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16779,7 +29472,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows344
+	JGE          rows631
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16798,7 +29491,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows344
+	JGE          rows631
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16817,7 +29510,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows344
+	JGE          rows631
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16836,7 +29529,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows344
+	JGE          rows631
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16855,7 +29548,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows344
+	JGE          rows631
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16874,7 +29567,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows344
+	JGE          rows631
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16893,7 +29586,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows344
+	JGE          rows631
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -16912,61 +29605,339 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row343
+	JLT          row630
 
-rows344:
-summed329:
-summed345:
+rows631:
+summed615:
+summed632:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special348
+	JNE  special635
 
-final346:
+final633:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around349
+	JNE     around636
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored350
+	JMP     stored637
 
-around349:
+around636:
 	VMOVNTDQ Y0, (CX)
 
-stored350:
-stored347:
+stored637:
+stored634:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result324
-	JMP  over326
+	JLT  result610
+	JMP  over612
 
-many327:
+many613:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany325
-	JMP   few328
+	JEQ   tooMany611
+	JMP   few614
 
-special348:
+rounded618:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip638
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows640
+
+row639:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none641
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none641:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row639
+
+rows640:
+	CMPQ R10, BX
+	JGE  rows643
+
+row642:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none644
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none644:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row642
+
+rows643:
+	JMP summed615
+
+skip638:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip645
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows647
+
+row646:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none648
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none648:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row646
+
+rows647:
+	CMPQ R10, BX
+	JGE  rows650
+
+row649:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none651
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none651:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R8)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row649
+
+rows650:
+	JMP summed615
+
+skip645:
+special635:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow351
+	JEQ     narrow652
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored347
+	JMP     stored634
 
-narrow351:
+narrow652:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip352
+	JEQ          skip653
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty353
+	JEQ          empty654
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty353:
-skip352:
+empty654:
+skip653:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip655
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip354
+	JEQ          skip656
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip656:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around657
+	MOVQ         8(SP), DX
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored658
+
+around657:
+	VMOVNTDQ X0, (CX)
+
+stored658:
+	JMP stored634
+
+skip655:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip659
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip660
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip660:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around661
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored662
+
+around661:
+	VMOVNTDQ X0, (CX)
+
+stored662:
+	JMP stored634
+
+skip659:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip663
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -16979,34 +29950,49 @@ skip352:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip354:
-	JMP final346
+skip663:
+	JMP final633
 
-empty330:
+empty616:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed345
+	JNE     summed632
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip664
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around355
+	JNE     around665
+	MOVQ    8(SP), DX
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored666
+
+around665:
+	VMOVNTDQ X0, (CX)
+
+stored666:
+	JMP stored634
+
+skip664:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around667
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored356
+	JMP     stored668
 
-around355:
+around667:
 	VMOVNTDQ Y0, (CX)
 
-stored356:
-	JMP stored347
+stored668:
+	JMP stored634
 
-tooMany325:
+tooMany611:
 	MOVQ SI, results+24(FP)
 
-over326:
+over612:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile320
+	JNE  tile606
 
-done179:
+done335:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -17015,7 +30001,7 @@ done179:
 	RET
 
 // func sumCodesAVX2S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -17030,10 +30016,10 @@ TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile358:
+tile670:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower359
+	JLE     narrower671
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -17043,21 +30029,21 @@ tile358:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over362
+	JGE     over674
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result360:
+result672:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many363
+	JGT  many675
 
-few364:
+few676:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17067,9 +30053,11 @@ few364:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty366
+	JGE     empty678
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded680
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none367
+	JEQ     none679
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -17080,9 +30068,9 @@ few364:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows369
+	JGE     rows682
 
-row368:
+row681:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17189,13 +30177,13 @@ row368:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row368
+	JLT          row681
 
-rows369:
+rows682:
 	CMPQ R10, BX
-	JGE  rows371
+	JGE  rows684
 
-row370:
+row683:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -17291,23 +30279,23 @@ row370:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row370
+	JLT          row683
 
-rows371:
-	JMP summed365
+rows684:
+	JMP summed677
 
-none367:
+none679:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros372
+	JEQ     zeros685
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows374
+	JGE     rows687
 
-row373:
+row686:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -17387,13 +30375,13 @@ row373:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row373
+	JLT          row686
 
-rows374:
+rows687:
 	CMPQ R9, BX
-	JGE  rows376
+	JGE  rows689
 
-row375:
+row688:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -17466,21 +30454,21 @@ row375:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row375
+	JLT          row688
 
-rows376:
-	JMP summed365
+rows689:
+	JMP summed677
 
-zeros372:
+zeros685:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows378
+	JGE     rows691
 
-row377:
+row690:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -17577,13 +30565,13 @@ row377:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row377
+	JLT          row690
 
-rows378:
+rows691:
 	CMPQ R9, BX
-	JGE  rows380
+	JGE  rows693
 
-row379:
+row692:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -17669,17 +30657,17 @@ row379:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row379
+	JLT          row692
 
-rows380:
-summed365:
-summed381:
+rows693:
+summed677:
+summed694:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special384
+	JNE  special697
 
-final382:
+final695:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around385
+	JNE     around698
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -17689,9 +30677,9 @@ final382:
 	MOVQ    8(SP), DX
 	VMOVDQU Y6, 192(CX)(DX*4)
 	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored386
+	JMP     stored699
 
-around385:
+around698:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -17701,23 +30689,624 @@ around385:
 	VMOVNTDQ Y6, 192(CX)
 	VMOVNTDQ Y7, 224(CX)
 
-stored386:
-stored383:
+stored699:
+stored696:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result360
-	JMP  over362
+	JLT  result672
+	JMP  over674
 
-many363:
+many675:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany361
-	JMP   few364
+	JEQ   tooMany673
+	JMP   few676
 
-special384:
+rounded680:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip700
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows702
+
+row701:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none703
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none703:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row701
+
+rows702:
+	CMPQ R10, BX
+	JGE  rows705
+
+row704:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none706
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none706:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row704
+
+rows705:
+	JMP summed677
+
+skip700:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip707
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows709
+
+row708:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none710
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none710:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row708
+
+rows709:
+	CMPQ R10, BX
+	JGE  rows712
+
+row711:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none713
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none713:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row711
+
+rows712:
+	JMP summed677
+
+skip707:
+special697:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow387
+	JEQ     narrow714
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -17728,14 +31317,14 @@ special384:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored383
+	JMP     stored696
 
-narrow387:
+narrow714:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip388
+	JEQ          skip715
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty389
+	JEQ          empty716
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -17749,10 +31338,226 @@ narrow387:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty389:
-skip388:
+empty716:
+skip715:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip717
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip718
+	VPMOVZXWD (CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VPMOVZXWD 96(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VPMOVZXWD 112(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip718:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around719
+	VMOVDQU   Y0, (CX)
+	JMP       stored720
+
+around719:
+	VMOVNTDQ Y0, (CX)
+
+stored720:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around721
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored722
+
+around721:
+	VMOVNTDQ Y0, 32(CX)
+
+stored722:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around723
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored724
+
+around723:
+	VMOVNTDQ Y0, 64(CX)
+
+stored724:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around725
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored726
+
+around725:
+	VMOVNTDQ Y0, 96(CX)
+
+stored726:
+	JMP stored696
+
+skip717:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip727
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip728
+	VCVTPH2PS (CX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(CX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(CX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(CX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(CX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(CX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip728:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around729
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored730
+
+around729:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored730:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around731
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored732
+
+around731:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored732:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around733
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored734
+
+around733:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored734:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around735
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored736
+
+around735:
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
+
+stored736:
+	JMP stored696
+
+skip727:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip390
+	JEQ     skip737
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -17772,14 +31577,35 @@ skip388:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip390:
-	JMP final382
+skip737:
+	JMP final695
 
-empty366:
+empty678:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed381
+	JNE     summed694
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip738
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around391
+	JNE     around739
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored740
+
+around739:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored740:
+	JMP stored696
+
+skip738:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around741
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -17789,9 +31615,9 @@ empty366:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 192(CX)(DX*4)
 	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored392
+	JMP     stored742
 
-around391:
+around741:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -17801,23 +31627,31 @@ around391:
 	VMOVNTDQ Y0, 192(CX)
 	VMOVNTDQ Y0, 224(CX)
 
-stored392:
-	JMP stored383
+stored742:
+	JMP stored696
 
-tooMany361:
+tooMany673:
 	MOVQ SI, results+24(FP)
 
-over362:
-	SUBQ $0x00000040, (SP)
-	JLE  done357
-	ADDQ $0x00000020, DI
-	ADDQ $+256, to+56(FP)
-	JMP  tile358
+over674:
+	SUBQ  $0x00000040, (SP)
+	JLE   done669
+	ADDQ  $0x00000020, DI
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide743
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip744
+	ADDQ  $-128, to+56(FP)
 
-narrower359:
+skip744:
+wide743:
+	JMP tile670
+
+narrower671:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower394
+	JLE     narrower746
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -17827,21 +31661,21 @@ narrower359:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over397
+	JGE     over749
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result395:
+result747:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many398
+	JGT  many750
 
-few399:
+few751:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17849,9 +31683,11 @@ few399:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty401
+	JGE     empty753
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded755
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none402
+	JEQ     none754
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -17862,9 +31698,9 @@ few399:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows404
+	JGE     rows757
 
-row403:
+row756:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17951,13 +31787,13 @@ row403:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row403
+	JLT          row756
 
-rows404:
+rows757:
 	CMPQ R10, BX
-	JGE  rows406
+	JGE  rows759
 
-row405:
+row758:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -18033,23 +31869,23 @@ row405:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row405
+	JLT          row758
 
-rows406:
-	JMP summed400
+rows759:
+	JMP summed752
 
-none402:
+none754:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros407
+	JEQ     zeros760
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows409
+	JGE     rows762
 
-row408:
+row761:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18113,13 +31949,13 @@ row408:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row408
+	JLT          row761
 
-rows409:
+rows762:
 	CMPQ R9, BX
-	JGE  rows411
+	JGE  rows764
 
-row410:
+row763:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18176,21 +32012,21 @@ row410:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row410
+	JLT          row763
 
-rows411:
-	JMP summed400
+rows764:
+	JMP summed752
 
-zeros407:
+zeros760:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows413
+	JGE     rows766
 
-row412:
+row765:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18269,13 +32105,13 @@ row412:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row412
+	JLT          row765
 
-rows413:
+rows766:
 	CMPQ R9, BX
-	JGE  rows415
+	JGE  rows768
 
-row414:
+row767:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18343,17 +32179,17 @@ row414:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row414
+	JLT          row767
 
-rows415:
-summed400:
-summed416:
+rows768:
+summed752:
+summed769:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special419
+	JNE  special772
 
-final417:
+final770:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around420
+	JNE     around773
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -18361,9 +32197,9 @@ final417:
 	MOVQ    8(SP), DX
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored421
+	JMP     stored774
 
-around420:
+around773:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -18371,23 +32207,516 @@ around420:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored421:
-stored418:
+stored774:
+stored771:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result395
-	JMP  over397
+	JLT  result747
+	JMP  over749
 
-many398:
+many750:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany396
-	JMP   few399
+	JEQ   tooMany748
+	JMP   few751
 
-special419:
+rounded755:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip775
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows777
+
+row776:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none778
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none778:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row776
+
+rows777:
+	CMPQ R10, BX
+	JGE  rows780
+
+row779:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none781
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none781:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row779
+
+rows780:
+	JMP summed752
+
+skip775:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip782
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows784
+
+row783:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none785
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none785:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row783
+
+rows784:
+	CMPQ R10, BX
+	JGE  rows787
+
+row786:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none788
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none788:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row786
+
+rows787:
+	JMP summed752
+
+skip782:
+special772:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow422
+	JEQ     narrow789
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -18396,14 +32725,14 @@ special419:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored418
+	JMP     stored771
 
-narrow422:
+narrow789:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip423
+	JEQ          skip790
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty424
+	JEQ          empty791
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -18415,10 +32744,178 @@ narrow422:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty424:
-skip423:
+empty791:
+skip790:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip792
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip793
+	VPMOVZXWD (CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VPMOVZXWD 64(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VPMOVZXWD 80(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip793:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around794
+	VMOVDQU   Y0, (CX)
+	JMP       stored795
+
+around794:
+	VMOVNTDQ Y0, (CX)
+
+stored795:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around796
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored797
+
+around796:
+	VMOVNTDQ Y0, 32(CX)
+
+stored797:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around798
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored799
+
+around798:
+	VMOVNTDQ Y0, 64(CX)
+
+stored799:
+	JMP stored771
+
+skip792:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip800
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip801
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip801:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around802
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored803
+
+around802:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored803:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around804
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored805
+
+around804:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored805:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around806
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored807
+
+around806:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored807:
+	JMP stored771
+
+skip800:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip425
+	JEQ     skip808
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -18434,14 +32931,33 @@ skip423:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip425:
-	JMP final417
+skip808:
+	JMP final770
 
-empty401:
+empty753:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed416
+	JNE     summed769
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip809
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around426
+	JNE     around810
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored811
+
+around810:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored811:
+	JMP stored771
+
+skip809:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around812
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -18449,9 +32965,9 @@ empty401:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored427
+	JMP     stored813
 
-around426:
+around812:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -18459,19 +32975,19 @@ around426:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored427:
-	JMP stored418
+stored813:
+	JMP stored771
 
-tooMany396:
+tooMany748:
 	MOVQ SI, results+24(FP)
 
-over397:
-	JMP done357
+over749:
+	JMP done669
 
-narrower394:
+narrower746:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower429
+	JLE     narrower815
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -18481,29 +32997,31 @@ narrower394:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over432
+	JGE     over818
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result430:
+result816:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many433
+	JGT  many819
 
-few434:
+few820:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty436
+	JGE     empty822
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded824
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none437
+	JEQ     none823
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -18514,9 +33032,9 @@ few434:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows439
+	JGE     rows826
 
-row438:
+row825:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18583,13 +33101,13 @@ row438:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row438
+	JLT          row825
 
-rows439:
+rows826:
 	CMPQ R10, BX
-	JGE  rows441
+	JGE  rows828
 
-row440:
+row827:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -18645,23 +33163,23 @@ row440:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row440
+	JLT          row827
 
-rows441:
-	JMP summed435
+rows828:
+	JMP summed821
 
-none437:
+none823:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros442
+	JEQ     zeros829
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows444
+	JGE     rows831
 
-row443:
+row830:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18709,13 +33227,13 @@ row443:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row443
+	JLT          row830
 
-rows444:
+rows831:
 	CMPQ R9, BX
-	JGE  rows446
+	JGE  rows833
 
-row445:
+row832:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18756,21 +33274,21 @@ row445:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row445
+	JLT          row832
 
-rows446:
-	JMP summed435
+rows833:
+	JMP summed821
 
-zeros442:
+zeros829:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows448
+	JGE     rows835
 
-row447:
+row834:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -18831,13 +33349,13 @@ row447:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row447
+	JLT          row834
 
-rows448:
+rows835:
 	CMPQ R9, BX
-	JGE  rows450
+	JGE  rows837
 
-row449:
+row836:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -18887,61 +33405,446 @@ row449:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row449
+	JLT          row836
 
-rows450:
-summed435:
-summed451:
+rows837:
+summed821:
+summed838:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special454
+	JNE  special841
 
-final452:
+final839:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around455
+	JNE     around842
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored456
+	JMP     stored843
 
-around455:
+around842:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored456:
-stored453:
+stored843:
+stored840:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result430
-	JMP  over432
+	JLT  result816
+	JMP  over818
 
-many433:
+many819:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany431
-	JMP   few434
+	JEQ   tooMany817
+	JMP   few820
 
-special454:
+rounded824:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip844
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows846
+
+row845:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none847
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none847:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row845
+
+rows846:
+	CMPQ R10, BX
+	JGE  rows849
+
+row848:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none850
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none850:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row848
+
+rows849:
+	JMP summed821
+
+skip844:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip851
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows853
+
+row852:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none854
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none854:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row852
+
+rows853:
+	CMPQ R10, BX
+	JGE  rows856
+
+row855:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none857
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none857:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row855
+
+rows856:
+	JMP summed821
+
+skip851:
+special841:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow457
+	JEQ     narrow858
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored453
+	JMP     stored840
 
-narrow457:
+narrow858:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip458
+	JEQ          skip859
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty459
+	JEQ          empty860
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -18951,10 +33854,130 @@ narrow457:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty459:
-skip458:
+empty860:
+skip859:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip861
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip862
+	VPMOVZXWD (CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VPMOVZXWD 32(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VPMOVZXWD 48(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip862:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around863
+	VMOVDQU   Y0, (CX)
+	JMP       stored864
+
+around863:
+	VMOVNTDQ Y0, (CX)
+
+stored864:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around865
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored866
+
+around865:
+	VMOVNTDQ Y0, 32(CX)
+
+stored866:
+	JMP stored840
+
+skip861:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip867
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip868
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip868:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around869
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored870
+
+around869:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored870:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around871
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored872
+
+around871:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored872:
+	JMP stored840
+
+skip867:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip460
+	JEQ     skip873
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -18966,40 +33989,57 @@ skip458:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip460:
-	JMP final452
+skip873:
+	JMP final839
 
-empty436:
+empty822:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed451
+	JNE     summed838
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip874
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around461
+	JNE     around875
+	VMOVDQU Y0, (CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored876
+
+around875:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored876:
+	JMP stored840
+
+skip874:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around877
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored462
+	JMP     stored878
 
-around461:
+around877:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored462:
-	JMP stored453
+stored878:
+	JMP stored840
 
-tooMany431:
+tooMany817:
 	MOVQ SI, results+24(FP)
 
-over432:
-	JMP done357
+over818:
+	JMP done669
 
-narrower429:
+narrower815:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower464
+	JLT     narrower880
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -19009,27 +34049,29 @@ narrower429:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over467
+	JGE     over883
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result465:
+result881:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many468
+	JGT  many884
 
-few469:
+few885:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty471
+	JGE     empty887
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded889
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none472
+	JEQ     none888
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -19040,9 +34082,9 @@ few469:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows474
+	JGE     rows891
 
-row473:
+row890:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -19089,13 +34131,13 @@ row473:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row473
+	JLT          row890
 
-rows474:
+rows891:
 	CMPQ R9, BX
-	JGE  rows476
+	JGE  rows893
 
-row475:
+row892:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19131,7 +34173,7 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows476
+	JGE          rows893
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19167,7 +34209,7 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows476
+	JGE          rows893
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19203,7 +34245,7 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows476
+	JGE          rows893
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -19239,23 +34281,23 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row475
+	JLT          row892
 
-rows476:
-	JMP summed470
+rows893:
+	JMP summed886
 
-none472:
+none888:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros477
+	JEQ     zeros894
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows479
+	JGE     rows896
 
-row478:
+row895:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -19287,13 +34329,13 @@ row478:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row478
+	JLT          row895
 
-rows479:
+rows896:
 	CMPQ DI, BX
-	JGE  rows481
+	JGE  rows898
 
-row480:
+row897:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19318,7 +34360,7 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows481
+	JGE          rows898
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19343,7 +34385,7 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows481
+	JGE          rows898
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19368,7 +34410,7 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows481
+	JGE          rows898
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19393,21 +34435,21 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row480
+	JLT          row897
 
-rows481:
-	JMP summed470
+rows898:
+	JMP summed886
 
-zeros477:
+zeros894:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows483
+	JGE     rows900
 
-row482:
+row899:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -19450,13 +34492,13 @@ row482:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row482
+	JLT          row899
 
-rows483:
+rows900:
 	CMPQ DI, BX
-	JGE  rows485
+	JGE  rows902
 
-row484:
+row901:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19488,7 +34530,7 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows485
+	JGE          rows902
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19520,7 +34562,7 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows485
+	JGE          rows902
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19552,7 +34594,7 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows485
+	JGE          rows902
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -19584,55 +34626,332 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row484
+	JLT          row901
 
-rows485:
-summed470:
-summed486:
+rows902:
+summed886:
+summed903:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special489
+	JNE  special906
 
-final487:
+final904:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around490
+	JNE     around907
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored491
+	JMP     stored908
 
-around490:
+around907:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 
-stored491:
-stored488:
+stored908:
+stored905:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result465
-	JMP  over467
+	JLT  result881
+	JMP  over883
 
-many468:
+many884:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany466
-	JMP   few469
+	JEQ   tooMany882
+	JMP   few885
 
-special489:
+rounded889:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip909
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows911
+
+row910:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none912
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none912:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row910
+
+rows911:
+	CMPQ R9, BX
+	JGE  rows914
+
+row913:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none915
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none915:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row913
+
+rows914:
+	JMP summed886
+
+skip909:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip916
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows918
+
+row917:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none919
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none919:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row917
+
+rows918:
+	CMPQ R9, BX
+	JGE  rows921
+
+row920:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none922
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none922:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row920
+
+rows921:
+	JMP summed886
+
+skip916:
+special906:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow492
+	JEQ     narrow923
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored488
+	JMP     stored905
 
-narrow492:
+narrow923:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip493
+	JEQ          skip924
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty494
+	JEQ          empty925
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -19640,10 +34959,108 @@ narrow492:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty494:
-skip493:
+empty925:
+skip924:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip926
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip495
+	JEQ          skip927
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip927:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around928
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored929
+
+around928:
+	VMOVNTDQ Y0, (CX)
+
+stored929:
+	JMP stored905
+
+skip926:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip930
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip931
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip931:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around932
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored933
+
+around932:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored933:
+	JMP stored905
+
+skip930:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip934
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -19664,62 +35081,79 @@ skip493:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip495:
-	JMP final487
+skip934:
+	JMP final904
 
-empty471:
+empty887:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed486
+	JNE     summed903
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip935
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around496
+	JNE     around936
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored937
+
+around936:
+	VMOVNTDQ Y0, (CX)
+
+stored937:
+	JMP stored905
+
+skip935:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around938
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored497
+	JMP     stored939
 
-around496:
+around938:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored497:
-	JMP stored488
+stored939:
+	JMP stored905
 
-tooMany466:
+tooMany882:
 	MOVQ SI, results+24(FP)
 
-over467:
-	JMP done357
+over883:
+	JMP done669
 
-narrower464:
+narrower880:
 	XORQ CX, CX
 
-tile498:
+tile940:
 	MOVQ CX, 8(SP)
 	SARQ $0x01, CX
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over504
+	JGE  over946
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result502:
+result944:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many505
+	JGT  many947
 
-few506:
+few948:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty508
+	JGE     empty950
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded952
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none509
+	JEQ     none951
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -19730,9 +35164,9 @@ few506:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows511
+	JGE     rows954
 
-row510:
+row953:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19769,13 +35203,13 @@ row510:
 	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row510
+	JLT          row953
 
-rows511:
+rows954:
 	CMPQ R10, BX
-	JGE  rows513
+	JGE  rows956
 
-row512:
+row955:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19801,7 +35235,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows513
+	JGE          rows956
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19827,7 +35261,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows513
+	JGE          rows956
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19853,7 +35287,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows513
+	JGE          rows956
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19879,7 +35313,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows513
+	JGE          rows956
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19905,7 +35339,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows513
+	JGE          rows956
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19931,7 +35365,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows513
+	JGE          rows956
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19957,7 +35391,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows513
+	JGE          rows956
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -19983,23 +35417,23 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row512
+	JLT          row955
 
-rows513:
-	JMP summed507
+rows956:
+	JMP summed949
 
-none509:
+none951:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros514
+	JEQ     zeros957
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows516
+	JGE     rows959
 
-row515:
+row958:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -20023,13 +35457,13 @@ row515:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row515
+	JLT          row958
 
-rows516:
+rows959:
 	CMPQ R9, BX
-	JGE  rows518
+	JGE  rows961
 
-row517:
+row960:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20046,7 +35480,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows518
+	JGE          rows961
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20063,7 +35497,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows518
+	JGE          rows961
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20080,7 +35514,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows518
+	JGE          rows961
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20097,7 +35531,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows518
+	JGE          rows961
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20114,7 +35548,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows518
+	JGE          rows961
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20131,7 +35565,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows518
+	JGE          rows961
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20148,7 +35582,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows518
+	JGE          rows961
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20165,21 +35599,21 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row517
+	JLT          row960
 
-rows518:
-	JMP summed507
+rows961:
+	JMP summed949
 
-zeros514:
+zeros957:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows520
+	JGE     rows963
 
-row519:
+row962:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -20213,13 +35647,13 @@ row519:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row519
+	JLT          row962
 
-rows520:
+rows963:
 	CMPQ R9, BX
-	JGE  rows522
+	JGE  rows965
 
-row521:
+row964:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20242,7 +35676,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows522
+	JGE          rows965
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20265,7 +35699,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows522
+	JGE          rows965
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20288,7 +35722,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows522
+	JGE          rows965
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20311,7 +35745,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows522
+	JGE          rows965
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20334,7 +35768,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows522
+	JGE          rows965
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20357,7 +35791,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows522
+	JGE          rows965
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20380,7 +35814,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows522
+	JGE          rows965
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20403,61 +35837,355 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row521
+	JLT          row964
 
-rows522:
-summed507:
-summed523:
+rows965:
+summed949:
+summed966:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special526
+	JNE  special969
 
-final524:
+final967:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around527
+	JNE     around970
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored528
+	JMP     stored971
 
-around527:
+around970:
 	VMOVNTDQ Y0, (CX)
 
-stored528:
-stored525:
+stored971:
+stored968:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result502
-	JMP  over504
+	JLT  result944
+	JMP  over946
 
-many505:
+many947:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany503
-	JMP   few506
+	JEQ   tooMany945
+	JMP   few948
 
-special526:
+rounded952:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip972
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows974
+
+row973:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none975
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none975:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row973
+
+rows974:
+	CMPQ R10, BX
+	JGE  rows977
+
+row976:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none978
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none978:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row976
+
+rows977:
+	JMP summed949
+
+skip972:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip979
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows981
+
+row980:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none982
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none982:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row980
+
+rows981:
+	CMPQ R10, BX
+	JGE  rows984
+
+row983:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none985
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none985:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row983
+
+rows984:
+	JMP summed949
+
+skip979:
+special969:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow529
+	JEQ     narrow986
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored525
+	JMP     stored968
 
-narrow529:
+narrow986:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip530
+	JEQ          skip987
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty531
+	JEQ          empty988
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty531:
-skip530:
+empty988:
+skip987:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip989
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip532
+	JEQ          skip990
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip990:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around991
+	MOVQ         8(SP), DX
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored992
+
+around991:
+	VMOVNTDQ X0, (CX)
+
+stored992:
+	JMP stored968
+
+skip989:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip993
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip994
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip994:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around995
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored996
+
+around995:
+	VMOVNTDQ X0, (CX)
+
+stored996:
+	JMP stored968
+
+skip993:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip997
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -20470,34 +36198,49 @@ skip530:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip532:
-	JMP final524
+skip997:
+	JMP final967
 
-empty508:
+empty950:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed523
+	JNE     summed966
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip998
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around533
+	JNE     around999
+	MOVQ    8(SP), DX
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored1000
+
+around999:
+	VMOVNTDQ X0, (CX)
+
+stored1000:
+	JMP stored968
+
+skip998:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around1001
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored534
+	JMP     stored1002
 
-around533:
+around1001:
 	VMOVNTDQ Y0, (CX)
 
-stored534:
-	JMP stored525
+stored1002:
+	JMP stored968
 
-tooMany503:
+tooMany945:
 	MOVQ SI, results+24(FP)
 
-over504:
+over946:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile498
+	JNE  tile940
 
-done357:
+done669:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -20506,7 +36249,7 @@ done357:
 	RET
 
 // func sumCodesAVX2U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -20521,10 +36264,10 @@ TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), CX
 	MOVQ CX, (SP)
 
-tile536:
+tile1004:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000030
-	JLE     narrower537
+	JLE     narrower1005
 	XORQ    DX, DX
 	SUBQ    $0x00000040, CX
 	CMOVQLT CX, DX
@@ -20534,21 +36277,21 @@ tile536:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over540
+	JGE     over1008
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result538:
+result1006:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many541
+	JGT  many1009
 
-few542:
+few1010:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -20558,9 +36301,11 @@ few542:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    DX, BX
-	JGE     empty544
+	JGE     empty1012
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded1014
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none545
+	JEQ     none1013
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -20571,9 +36316,9 @@ few542:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows547
+	JGE     rows1016
 
-row546:
+row1015:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20680,13 +36425,13 @@ row546:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row546
+	JLT          row1015
 
-rows547:
+rows1016:
 	CMPQ R10, BX
-	JGE  rows549
+	JGE  rows1018
 
-row548:
+row1017:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y8
@@ -20782,23 +36527,23 @@ row548:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row548
+	JLT          row1017
 
-rows549:
-	JMP summed543
+rows1018:
+	JMP summed1011
 
-none545:
+none1013:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros550
+	JEQ     zeros1019
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows552
+	JGE     rows1021
 
-row551:
+row1020:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -20878,13 +36623,13 @@ row551:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row551
+	JLT          row1020
 
-rows552:
+rows1021:
 	CMPQ R9, BX
-	JGE  rows554
+	JGE  rows1023
 
-row553:
+row1022:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -20957,21 +36702,21 @@ row553:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row553
+	JLT          row1022
 
-rows554:
-	JMP summed543
+rows1023:
+	JMP summed1011
 
-zeros550:
+zeros1019:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows556
+	JGE     rows1025
 
-row555:
+row1024:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21068,13 +36813,13 @@ row555:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row555
+	JLT          row1024
 
-rows556:
+rows1025:
 	CMPQ R9, BX
-	JGE  rows558
+	JGE  rows1027
 
-row557:
+row1026:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21160,17 +36905,17 @@ row557:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row557
+	JLT          row1026
 
-rows558:
-summed543:
-summed559:
+rows1027:
+summed1011:
+summed1028:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special562
+	JNE  special1031
 
-final560:
+final1029:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around563
+	JNE     around1032
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -21180,9 +36925,9 @@ final560:
 	MOVQ    8(SP), DX
 	VMOVDQU Y6, 192(CX)(DX*4)
 	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored564
+	JMP     stored1033
 
-around563:
+around1032:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -21192,23 +36937,624 @@ around563:
 	VMOVNTDQ Y6, 192(CX)
 	VMOVNTDQ Y7, 224(CX)
 
-stored564:
-stored561:
+stored1033:
+stored1030:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result538
-	JMP  over540
+	JLT  result1006
+	JMP  over1008
 
-many541:
+many1009:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany539
-	JMP   few542
+	JEQ   tooMany1007
+	JMP   few1010
 
-special562:
+rounded1014:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1034
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1036
+
+row1035:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1037
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none1037:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1035
+
+rows1036:
+	CMPQ R10, BX
+	JGE  rows1039
+
+row1038:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1040
+	VPBROADCASTW (R9), Y8
+	VPSLLD       $0x10, Y8, Y8
+	ADDQ         $0x00000002, R9
+
+none1040:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	VCMPPS       $0x03, Y9, Y9, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y11, Y9, Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y12
+	VPAND        all32_1<>+0(SB), Y12, Y12
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VPSRLD       $0x10, Y11, Y9
+	VPAND        all32_1<>+0(SB), Y9, Y9
+	VPADDD       all32_7fff<>+0(SB), Y11, Y11
+	VPADDD       Y9, Y11, Y11
+	VPAND        all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1038
+
+rows1039:
+	JMP summed1011
+
+skip1034:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1041
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1043
+
+row1042:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1044
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none1044:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y9
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1042
+
+rows1043:
+	CMPQ R10, BX
+	JGE  rows1046
+
+row1045:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1047
+	VPBROADCASTW (R9), X8
+	VCVTPH2PS    X8, Y8
+	ADDQ         $0x00000002, R9
+
+none1047:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y9
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(DI)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X11
+	VCVTPH2PS    X11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R8)(R11*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VCVTPS2PH    $0x00, Y11, X9
+	VCVTPH2PS    X9, Y11
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1045
+
+rows1046:
+	JMP summed1011
+
+skip1041:
+special1031:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow565
+	JEQ     narrow1048
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -21219,14 +37565,14 @@ special562:
 	VMOVUPS Y6, 192(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y7, 224(CX)(DX*4)
-	JMP     stored561
+	JMP     stored1030
 
-narrow565:
+narrow1048:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip566
+	JEQ          skip1049
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty567
+	JEQ          empty1050
 	SHRQ         $0x03, R9
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R9, X8, X8
@@ -21240,10 +37586,226 @@ narrow565:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty567:
-skip566:
+empty1050:
+skip1049:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip1051
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1052
+	VPMOVZXWD (CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VPMOVZXWD 96(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VPMOVZXWD 112(CX)(DX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip1052:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1053
+	VMOVDQU   Y0, (CX)
+	JMP       stored1054
+
+around1053:
+	VMOVNTDQ Y0, (CX)
+
+stored1054:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1055
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored1056
+
+around1055:
+	VMOVNTDQ Y0, 32(CX)
+
+stored1056:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1057
+	VMOVDQU   Y0, 64(CX)
+	JMP       stored1058
+
+around1057:
+	VMOVNTDQ Y0, 64(CX)
+
+stored1058:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1059
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 96(CX)(DX*2)
+	JMP       stored1060
+
+around1059:
+	VMOVNTDQ Y0, 96(CX)
+
+stored1060:
+	JMP stored1030
+
+skip1051:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip1061
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1062
+	VCVTPH2PS (CX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(CX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(CX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(CX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(CX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(CX), Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), DX
+	VCVTPH2PS 96(CX)(DX*2), Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), DX
+	VCVTPH2PS 112(CX)(DX*2), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip1062:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1063
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored1064
+
+around1063:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored1064:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1065
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored1066
+
+around1065:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored1066:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1067
+	VMOVDQU   X0, 64(CX)
+	VMOVDQU   X1, 80(CX)
+	JMP       stored1068
+
+around1067:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored1068:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1069
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 96(CX)(DX*2)
+	VMOVDQU   X1, 112(CX)(DX*2)
+	JMP       stored1070
+
+around1069:
+	VMOVNTDQ X0, 96(CX)
+	VMOVNTDQ X1, 112(CX)
+
+stored1070:
+	JMP stored1030
+
+skip1061:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip568
+	JEQ     skip1071
 	VMOVUPS (CX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(CX), Y8
@@ -21263,14 +37825,35 @@ skip566:
 	VMOVUPS 224(CX)(DX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip568:
-	JMP final560
+skip1071:
+	JMP final1029
 
-empty544:
+empty1012:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed559
+	JNE     summed1028
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip1072
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around569
+	JNE     around1073
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	VMOVDQU Y0, 64(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 96(CX)(DX*2)
+	JMP     stored1074
+
+around1073:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 96(CX)
+
+stored1074:
+	JMP stored1030
+
+skip1072:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around1075
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -21280,9 +37863,9 @@ empty544:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 192(CX)(DX*4)
 	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored570
+	JMP     stored1076
 
-around569:
+around1075:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -21292,23 +37875,31 @@ around569:
 	VMOVNTDQ Y0, 192(CX)
 	VMOVNTDQ Y0, 224(CX)
 
-stored570:
-	JMP stored561
+stored1076:
+	JMP stored1030
 
-tooMany539:
+tooMany1007:
 	MOVQ SI, results+24(FP)
 
-over540:
-	SUBQ $0x00000040, (SP)
-	JLE  done535
-	ADDQ $0x00000020, DI
-	ADDQ $+256, to+56(FP)
-	JMP  tile536
+over1008:
+	SUBQ  $0x00000040, (SP)
+	JLE   done1003
+	ADDQ  $0x00000020, DI
+	ADDQ  $+256, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JNE   wide1077
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip1078
+	ADDQ  $-128, to+56(FP)
 
-narrower537:
+skip1078:
+wide1077:
+	JMP tile1004
+
+narrower1005:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000020
-	JLE     narrower572
+	JLE     narrower1080
 	XORQ    DX, DX
 	SUBQ    $0x00000030, CX
 	CMOVQLT CX, DX
@@ -21318,21 +37909,21 @@ narrower537:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over575
+	JGE     over1083
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result573:
+result1081:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many576
+	JGT  many1084
 
-few577:
+few1085:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21340,9 +37931,11 @@ few577:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    DX, BX
-	JGE     empty579
+	JGE     empty1087
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded1089
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none580
+	JEQ     none1088
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -21353,9 +37946,9 @@ few577:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows582
+	JGE     rows1091
 
-row581:
+row1090:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21442,13 +38035,13 @@ row581:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row581
+	JLT          row1090
 
-rows582:
+rows1091:
 	CMPQ R10, BX
-	JGE  rows584
+	JGE  rows1093
 
-row583:
+row1092:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y6
@@ -21524,23 +38117,23 @@ row583:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row583
+	JLT          row1092
 
-rows584:
-	JMP summed578
+rows1093:
+	JMP summed1086
 
-none580:
+none1088:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros585
+	JEQ     zeros1094
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows587
+	JGE     rows1096
 
-row586:
+row1095:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21604,13 +38197,13 @@ row586:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row586
+	JLT          row1095
 
-rows587:
+rows1096:
 	CMPQ R9, BX
-	JGE  rows589
+	JGE  rows1098
 
-row588:
+row1097:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21667,21 +38260,21 @@ row588:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row588
+	JLT          row1097
 
-rows589:
-	JMP summed578
+rows1098:
+	JMP summed1086
 
-zeros585:
+zeros1094:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows591
+	JGE     rows1100
 
-row590:
+row1099:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -21760,13 +38353,13 @@ row590:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row590
+	JLT          row1099
 
-rows591:
+rows1100:
 	CMPQ R9, BX
-	JGE  rows593
+	JGE  rows1102
 
-row592:
+row1101:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -21834,17 +38427,17 @@ row592:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row592
+	JLT          row1101
 
-rows593:
-summed578:
-summed594:
+rows1102:
+summed1086:
+summed1103:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special597
+	JNE  special1106
 
-final595:
+final1104:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around598
+	JNE     around1107
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	VMOVDQU Y2, 64(CX)
@@ -21852,9 +38445,9 @@ final595:
 	MOVQ    8(SP), DX
 	VMOVDQU Y4, 128(CX)(DX*4)
 	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored599
+	JMP     stored1108
 
-around598:
+around1107:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
@@ -21862,23 +38455,516 @@ around598:
 	VMOVNTDQ Y4, 128(CX)
 	VMOVNTDQ Y5, 160(CX)
 
-stored599:
-stored596:
+stored1108:
+stored1105:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result573
-	JMP  over575
+	JLT  result1081
+	JMP  over1083
 
-many576:
+many1084:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany574
-	JMP   few577
+	JEQ   tooMany1082
+	JMP   few1085
 
-special597:
+rounded1089:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1109
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1111
+
+row1110:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1112
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none1112:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1110
+
+rows1111:
+	CMPQ R10, BX
+	JGE  rows1114
+
+row1113:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1115
+	VPBROADCASTW (R9), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R9
+
+none1115:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VMOVUPS      all32_7fc00000<>+0(SB), Y9
+	VBLENDVPS    Y8, Y9, Y7, Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y10
+	VPAND        all32_1<>+0(SB), Y10, Y10
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y10, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y9, Y9
+	VPADDD       Y7, Y9, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y9, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1113
+
+rows1114:
+	JMP summed1086
+
+skip1109:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1116
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1118
+
+row1117:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1119
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none1119:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y7
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1117
+
+rows1118:
+	CMPQ R10, BX
+	JGE  rows1121
+
+row1120:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1122
+	VPBROADCASTW (R9), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R9
+
+none1122:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y7
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(DI)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X9
+	VCVTPH2PS    X9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VCVTPS2PH    $0x00, Y9, X7
+	VCVTPH2PS    X7, Y9
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1120
+
+rows1121:
+	JMP summed1086
+
+skip1116:
+special1106:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow600
+	JEQ     narrow1123
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	VMOVUPS Y2, 64(CX)
@@ -21887,14 +38973,14 @@ special597:
 	VMOVUPS Y4, 128(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored596
+	JMP     stored1105
 
-narrow600:
+narrow1123:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip601
+	JEQ          skip1124
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty602
+	JEQ          empty1125
 	SHRQ         $0x03, R9
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R9, X6, X6
@@ -21906,10 +38992,178 @@ narrow600:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty602:
-skip601:
+empty1125:
+skip1124:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip1126
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1127
+	VPMOVZXWD (CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y0, Y6, Y0
+	VPMOVZXWD 16(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y1, Y6, Y1
+	VPMOVZXWD 32(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y2, Y6, Y2
+	VPMOVZXWD 48(CX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VPMOVZXWD 64(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VPMOVZXWD 80(CX)(DX*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VADDPS    Y5, Y6, Y5
+
+skip1127:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1128
+	VMOVDQU   Y0, (CX)
+	JMP       stored1129
+
+around1128:
+	VMOVNTDQ Y0, (CX)
+
+stored1129:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1130
+	VMOVDQU   Y0, 32(CX)
+	JMP       stored1131
+
+around1130:
+	VMOVNTDQ Y0, 32(CX)
+
+stored1131:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1132
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 64(CX)(DX*2)
+	JMP       stored1133
+
+around1132:
+	VMOVNTDQ Y0, 64(CX)
+
+stored1133:
+	JMP stored1105
+
+skip1126:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip1134
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1135
+	VCVTPH2PS (CX), Y6
+	VADDPS    Y0, Y6, Y0
+	VCVTPH2PS 16(CX), Y6
+	VADDPS    Y1, Y6, Y1
+	VCVTPH2PS 32(CX), Y6
+	VADDPS    Y2, Y6, Y2
+	VCVTPH2PS 48(CX), Y6
+	VADDPS    Y3, Y6, Y3
+	MOVQ      8(SP), DX
+	VCVTPH2PS 64(CX)(DX*2), Y6
+	VADDPS    Y4, Y6, Y4
+	MOVQ      8(SP), DX
+	VCVTPH2PS 80(CX)(DX*2), Y6
+	VADDPS    Y5, Y6, Y5
+
+skip1135:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1136
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored1137
+
+around1136:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored1137:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1138
+	VMOVDQU   X0, 32(CX)
+	VMOVDQU   X1, 48(CX)
+	JMP       stored1139
+
+around1138:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored1139:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1140
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 64(CX)(DX*2)
+	VMOVDQU   X1, 80(CX)(DX*2)
+	JMP       stored1141
+
+around1140:
+	VMOVNTDQ X0, 64(CX)
+	VMOVNTDQ X1, 80(CX)
+
+stored1141:
+	JMP stored1105
+
+skip1134:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip603
+	JEQ     skip1142
 	VMOVUPS (CX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(CX), Y6
@@ -21925,14 +39179,33 @@ skip601:
 	VMOVUPS 160(CX)(DX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip603:
-	JMP final595
+skip1142:
+	JMP final1104
 
-empty579:
+empty1087:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed594
+	JNE     summed1103
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip1143
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around604
+	JNE     around1144
+	VMOVDQU Y0, (CX)
+	VMOVDQU Y0, 32(CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 64(CX)(DX*2)
+	JMP     stored1145
+
+around1144:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 64(CX)
+
+stored1145:
+	JMP stored1105
+
+skip1143:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around1146
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	VMOVDQU Y0, 64(CX)
@@ -21940,9 +39213,9 @@ empty579:
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 128(CX)(DX*4)
 	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored605
+	JMP     stored1147
 
-around604:
+around1146:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
@@ -21950,19 +39223,19 @@ around604:
 	VMOVNTDQ Y0, 128(CX)
 	VMOVNTDQ Y0, 160(CX)
 
-stored605:
-	JMP stored596
+stored1147:
+	JMP stored1105
 
-tooMany574:
+tooMany1082:
 	MOVQ SI, results+24(FP)
 
-over575:
-	JMP done535
+over1083:
+	JMP done1003
 
-narrower572:
+narrower1080:
 	MOVQ    (SP), CX
 	CMPQ    CX, $0x00000010
-	JLE     narrower607
+	JLE     narrower1149
 	XORQ    DX, DX
 	SUBQ    $0x00000020, CX
 	CMOVQLT CX, DX
@@ -21972,29 +39245,31 @@ narrower572:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over610
+	JGE     over1152
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result608:
+result1150:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many611
+	JGT  many1153
 
-few612:
+few1154:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    DX, BX
-	JGE     empty614
+	JGE     empty1156
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded1158
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none615
+	JEQ     none1157
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -22005,9 +39280,9 @@ few612:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows617
+	JGE     rows1160
 
-row616:
+row1159:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22074,13 +39349,13 @@ row616:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row616
+	JLT          row1159
 
-rows617:
+rows1160:
 	CMPQ R10, BX
-	JGE  rows619
+	JGE  rows1162
 
-row618:
+row1161:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y4
@@ -22136,23 +39411,23 @@ row618:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row618
+	JLT          row1161
 
-rows619:
-	JMP summed613
+rows1162:
+	JMP summed1155
 
-none615:
+none1157:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros620
+	JEQ     zeros1163
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows622
+	JGE     rows1165
 
-row621:
+row1164:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22200,13 +39475,13 @@ row621:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row621
+	JLT          row1164
 
-rows622:
+rows1165:
 	CMPQ R9, BX
-	JGE  rows624
+	JGE  rows1167
 
-row623:
+row1166:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -22247,21 +39522,21 @@ row623:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row623
+	JLT          row1166
 
-rows624:
-	JMP summed613
+rows1167:
+	JMP summed1155
 
-zeros620:
+zeros1163:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows626
+	JGE     rows1169
 
-row625:
+row1168:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22322,13 +39597,13 @@ row625:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row625
+	JLT          row1168
 
-rows626:
+rows1169:
 	CMPQ R9, BX
-	JGE  rows628
+	JGE  rows1171
 
-row627:
+row1170:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -22378,61 +39653,446 @@ row627:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row627
+	JLT          row1170
 
-rows628:
-summed613:
-summed629:
+rows1171:
+summed1155:
+summed1172:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special632
+	JNE  special1175
 
-final630:
+final1173:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around633
+	JNE     around1176
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y2, 64(CX)(DX*4)
 	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored634
+	JMP     stored1177
 
-around633:
+around1176:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 	VMOVNTDQ Y2, 64(CX)
 	VMOVNTDQ Y3, 96(CX)
 
-stored634:
-stored631:
+stored1177:
+stored1174:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result608
-	JMP  over610
+	JLT  result1150
+	JMP  over1152
 
-many611:
+many1153:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany609
-	JMP   few612
+	JEQ   tooMany1151
+	JMP   few1154
 
-special632:
+rounded1158:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1178
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1180
+
+row1179:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1181
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none1181:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1179
+
+rows1180:
+	CMPQ R10, BX
+	JGE  rows1183
+
+row1182:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1184
+	VPBROADCASTW (R9), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R9
+
+none1184:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPAND        all32_1<>+0(SB), Y8, Y8
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y8, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VPSRLD       $0x10, Y7, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y7, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1182
+
+rows1183:
+	JMP summed1155
+
+skip1178:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1185
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1187
+
+row1186:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1188
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none1188:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y5
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (DI)(R12*1)
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1186
+
+rows1187:
+	CMPQ R10, BX
+	JGE  rows1190
+
+row1189:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1191
+	VPBROADCASTW (R9), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R9
+
+none1191:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y5
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(DI)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VCVTPS2PH    $0x00, Y7, X5
+	VCVTPH2PS    X5, Y7
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1189
+
+rows1190:
+	JMP summed1155
+
+skip1185:
+special1175:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow635
+	JEQ     narrow1192
 	VMOVUPS Y0, (CX)
 	VMOVUPS Y1, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVUPS Y2, 64(CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored631
+	JMP     stored1174
 
-narrow635:
+narrow1192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip636
+	JEQ          skip1193
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty637
+	JEQ          empty1194
 	SHRQ         $0x03, R9
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R9, X4, X4
@@ -22442,10 +40102,130 @@ narrow635:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty637:
-skip636:
+empty1194:
+skip1193:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip1195
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1196
+	VPMOVZXWD (CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VPMOVZXWD 32(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VPMOVZXWD 48(CX)(DX*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip1196:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1197
+	VMOVDQU   Y0, (CX)
+	JMP       stored1198
+
+around1197:
+	VMOVNTDQ Y0, (CX)
+
+stored1198:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1199
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, 32(CX)(DX*2)
+	JMP       stored1200
+
+around1199:
+	VMOVNTDQ Y0, 32(CX)
+
+stored1200:
+	JMP stored1174
+
+skip1195:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip1201
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip1202
+	VCVTPH2PS (CX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(CX), Y4
+	VADDPS    Y1, Y4, Y1
+	MOVQ      8(SP), DX
+	VCVTPH2PS 32(CX)(DX*2), Y4
+	VADDPS    Y2, Y4, Y2
+	MOVQ      8(SP), DX
+	VCVTPH2PS 48(CX)(DX*2), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip1202:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1203
+	VMOVDQU   X0, (CX)
+	VMOVDQU   X1, 16(CX)
+	JMP       stored1204
+
+around1203:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored1204:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1205
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, 32(CX)(DX*2)
+	VMOVDQU   X1, 48(CX)(DX*2)
+	JMP       stored1206
+
+around1205:
+	VMOVNTDQ X0, 32(CX)
+	VMOVNTDQ X1, 48(CX)
+
+stored1206:
+	JMP stored1174
+
+skip1201:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip638
+	JEQ     skip1207
 	VMOVUPS (CX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(CX), Y4
@@ -22457,40 +40237,57 @@ skip636:
 	VMOVUPS 96(CX)(DX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip638:
-	JMP final630
+skip1207:
+	JMP final1173
 
-empty614:
+empty1156:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed629
+	JNE     summed1172
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip1208
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around639
+	JNE     around1209
+	VMOVDQU Y0, (CX)
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, 32(CX)(DX*2)
+	JMP     stored1210
+
+around1209:
+	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, 32(CX)
+
+stored1210:
+	JMP stored1174
+
+skip1208:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around1211
 	VMOVDQU Y0, (CX)
 	VMOVDQU Y0, 32(CX)
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, 64(CX)(DX*4)
 	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored640
+	JMP     stored1212
 
-around639:
+around1211:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 	VMOVNTDQ Y0, 64(CX)
 	VMOVNTDQ Y0, 96(CX)
 
-stored640:
-	JMP stored631
+stored1212:
+	JMP stored1174
 
-tooMany609:
+tooMany1151:
 	MOVQ SI, results+24(FP)
 
-over610:
-	JMP done535
+over1152:
+	JMP done1003
 
-narrower607:
+narrower1149:
 	MOVQ    (SP), CX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower642
+	JLT     narrower1214
 	XORQ    DX, DX
 	SUBQ    $0x00000010, CX
 	CMOVQLT CX, DX
@@ -22500,27 +40297,29 @@ narrower607:
 	MOVQ    to+56(FP), CX
 	MOVQ    start+16(FP), SI
 	CMPQ    SI, results+24(FP)
-	JGE     over645
+	JGE     over1217
 	MOVQ    (SI), DX
 	SHLQ    $0x03, DX
 	ADDQ    positions+32(FP), DX
 
-result643:
+result1215:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, DI
 	SUBQ DX, DI
 	CMPQ DI, $0x00000800
-	JGT  many646
+	JGT  many1218
 
-few647:
+few1219:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    DX, BX
-	JGE     empty649
+	JGE     empty1221
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded1223
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none650
+	JEQ     none1222
 	MOVQ    DX, DI
 	SUBQ    positions+32(FP), DI
 	SHRQ    $0x01, DI
@@ -22531,9 +40330,9 @@ few647:
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows652
+	JGE     rows1225
 
-row651:
+row1224:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22580,13 +40379,13 @@ row651:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row651
+	JLT          row1224
 
-rows652:
+rows1225:
 	CMPQ R9, BX
-	JGE  rows654
+	JGE  rows1227
 
-row653:
+row1226:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22622,7 +40421,7 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows654
+	JGE          rows1227
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22658,7 +40457,7 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows654
+	JGE          rows1227
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22694,7 +40493,7 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows654
+	JGE          rows1227
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	VBROADCASTSS (DI), Y2
@@ -22730,23 +40529,23 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row653
+	JLT          row1226
 
-rows654:
-	JMP summed648
+rows1227:
+	JMP summed1220
 
-none650:
+none1222:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros655
+	JEQ     zeros1228
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows657
+	JGE     rows1230
 
-row656:
+row1229:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -22778,13 +40577,13 @@ row656:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row656
+	JLT          row1229
 
-rows657:
+rows1230:
 	CMPQ DI, BX
-	JGE  rows659
+	JGE  rows1232
 
-row658:
+row1231:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -22809,7 +40608,7 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows659
+	JGE          rows1232
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -22834,7 +40633,7 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows659
+	JGE          rows1232
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -22859,7 +40658,7 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows659
+	JGE          rows1232
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -22884,21 +40683,21 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row658
+	JLT          row1231
 
-rows659:
-	JMP summed648
+rows1232:
+	JMP summed1220
 
-zeros655:
+zeros1228:
 	MOVQ    DX, DI
 	MOVQ    known+40(FP), R11
 	SUBQ    $0x00000180, R11
 	CMPQ    R11, BX
 	CMOVQGT BX, R11
 	CMPQ    DI, R11
-	JGE     rows661
+	JGE     rows1234
 
-row660:
+row1233:
 	MOVQ         384(DI), R10
 	MOVQ         R10, R9
 	IMULQ        scaleRow+96(FP), R9
@@ -22941,13 +40740,13 @@ row660:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, R11
-	JLT          row660
+	JLT          row1233
 
-rows661:
+rows1234:
 	CMPQ DI, BX
-	JGE  rows663
+	JGE  rows1236
 
-row662:
+row1235:
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -22979,7 +40778,7 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows663
+	JGE          rows1236
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23011,7 +40810,7 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows663
+	JGE          rows1236
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23043,7 +40842,7 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JGE          rows663
+	JGE          rows1236
 	MOVQ         (DI), R9
 	IMULQ        AX, R9
 	MOVQ         (DI), R10
@@ -23075,55 +40874,332 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          row662
+	JLT          row1235
 
-rows663:
-summed648:
-summed664:
+rows1236:
+summed1220:
+summed1237:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special667
+	JNE  special1240
 
-final665:
+final1238:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around668
+	JNE     around1241
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored669
+	JMP     stored1242
 
-around668:
+around1241:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y1, 32(CX)
 
-stored669:
-stored666:
+stored1242:
+stored1239:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result643
-	JMP  over645
+	JLT  result1215
+	JMP  over1217
 
-many646:
+many1218:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany644
-	JMP   few647
+	JEQ   tooMany1216
+	JMP   few1219
 
-special667:
+rounded1223:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1243
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows1245
+
+row1244:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1246
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none1246:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row1244
+
+rows1245:
+	CMPQ R9, BX
+	JGE  rows1248
+
+row1247:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1249
+	VPBROADCASTW (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, DI
+
+none1249:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VMOVUPS      all32_7fc00000<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y6, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VPSRLD       $0x10, Y5, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row1247
+
+rows1248:
+	JMP summed1220
+
+skip1243:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1250
+	MOVQ    DX, DI
+	SUBQ    positions+32(FP), DI
+	SHRQ    $0x02, DI
+	ADDQ    factors+48(FP), DI
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	MOVQ    DX, R9
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, BX
+	CMOVQGT BX, R12
+	CMPQ    R9, R12
+	JGE     rows1252
+
+row1251:
+	MOVQ         384(R9), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1253
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none1253:
+	MOVQ         (R9), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	MOVQ         (R9), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   7(R8)(R11*1)
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, R12
+	JLT          row1251
+
+rows1252:
+	CMPQ R9, BX
+	JGE  rows1255
+
+row1254:
+	MOVQ         (R9), R10
+	IMULQ        AX, R10
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1256
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, DI
+
+none1256:
+	MOVQ         (R9), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y3
+	MOVQ         (R9), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBQ    (R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R10*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X3
+	VCVTPH2PS    X3, Y5
+	VMULPS       Y5, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	CMPQ         R9, BX
+	JLT          row1254
+
+rows1255:
+	JMP summed1220
+
+skip1250:
+special1240:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow670
+	JEQ     narrow1257
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
 	MOVQ    8(SP), DX
 	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored666
+	JMP     stored1239
 
-narrow670:
+narrow1257:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip671
+	JEQ          skip1258
 	MOVQ         BX, DI
 	SUBQ         DX, DI
-	JEQ          empty672
+	JEQ          empty1259
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -23131,10 +41207,108 @@ narrow670:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty672:
-skip671:
+empty1259:
+skip1258:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip1260
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip673
+	JEQ          skip1261
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+
+skip1261:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1262
+	MOVQ      8(SP), DX
+	VMOVDQU   Y0, (CX)(DX*2)
+	JMP       stored1263
+
+around1262:
+	VMOVNTDQ Y0, (CX)
+
+stored1263:
+	JMP stored1239
+
+skip1260:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip1264
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip1265
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	MOVQ         DX, DI
+	SUBQ         $0x00, DI
+	VMOVQ        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, DX
+	VMOVQ        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y2
+	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    16(CX)(DX*2), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip1265:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1266
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	VMOVDQU   X1, 16(CX)(DX*2)
+	JMP       stored1267
+
+around1266:
+	VMOVNTDQ X0, (CX)
+	VMOVNTDQ X1, 16(CX)
+
+stored1267:
+	JMP stored1239
+
+skip1264:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip1268
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	MOVQ         DX, DI
@@ -23155,62 +41329,79 @@ skip671:
 	VMOVUPS      32(CX)(DX*4), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip673:
-	JMP final665
+skip1268:
+	JMP final1238
 
-empty649:
+empty1221:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed664
+	JNE     summed1237
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip1269
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around674
+	JNE     around1270
+	MOVQ    8(SP), DX
+	VMOVDQU Y0, (CX)(DX*2)
+	JMP     stored1271
+
+around1270:
+	VMOVNTDQ Y0, (CX)
+
+stored1271:
+	JMP stored1239
+
+skip1269:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around1272
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
 	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored675
+	JMP     stored1273
 
-around674:
+around1272:
 	VMOVNTDQ Y0, (CX)
 	VMOVNTDQ Y0, 32(CX)
 
-stored675:
-	JMP stored666
+stored1273:
+	JMP stored1239
 
-tooMany644:
+tooMany1216:
 	MOVQ SI, results+24(FP)
 
-over645:
-	JMP done535
+over1217:
+	JMP done1003
 
-narrower642:
+narrower1214:
 	XORQ CX, CX
 
-tile676:
+tile1274:
 	MOVQ CX, 8(SP)
 	SARQ $0x01, CX
 	LEAQ (DI)(CX*1), R8
 	MOVQ to+56(FP), CX
 	MOVQ start+16(FP), SI
 	CMPQ SI, results+24(FP)
-	JGE  over682
+	JGE  over1280
 	MOVQ (SI), DX
 	SHLQ $0x03, DX
 	ADDQ positions+32(FP), DX
 
-result680:
+result1278:
 	MOVQ 8(SI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 	MOVQ BX, R9
 	SUBQ DX, R9
 	CMPQ R9, $0x00000800
-	JGT  many683
+	JGT  many1281
 
-few684:
+few1282:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    DX, BX
-	JGE     empty686
+	JGE     empty1284
+	TESTQ   $0x000000c0, mode+80(FP)
+	JNE     rounded1286
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none687
+	JEQ     none1285
 	MOVQ    DX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -23221,9 +41412,9 @@ few684:
 	CMPQ    R13, BX
 	CMOVQGT BX, R13
 	CMPQ    R10, R13
-	JGE     rows689
+	JGE     rows1288
 
-row688:
+row1287:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23260,13 +41451,13 @@ row688:
 	PREFETCHT0   3(R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row688
+	JLT          row1287
 
-rows689:
+rows1288:
 	CMPQ R10, BX
-	JGE  rows691
+	JGE  rows1290
 
-row690:
+row1289:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23292,7 +41483,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows691
+	JGE          rows1290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23318,7 +41509,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows691
+	JGE          rows1290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23344,7 +41535,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows691
+	JGE          rows1290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23370,7 +41561,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows691
+	JGE          rows1290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23396,7 +41587,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows691
+	JGE          rows1290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23422,7 +41613,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows691
+	JGE          rows1290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23448,7 +41639,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JGE          rows691
+	JGE          rows1290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Y1
@@ -23474,23 +41665,23 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, BX
-	JLT          row690
+	JLT          row1289
 
-rows691:
-	JMP summed685
+rows1290:
+	JMP summed1283
 
-none687:
+none1285:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros692
+	JEQ     zeros1291
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows694
+	JGE     rows1293
 
-row693:
+row1292:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23514,13 +41705,13 @@ row693:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row693
+	JLT          row1292
 
-rows694:
+rows1293:
 	CMPQ R9, BX
-	JGE  rows696
+	JGE  rows1295
 
-row695:
+row1294:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23537,7 +41728,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows1295
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23554,7 +41745,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows1295
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23571,7 +41762,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows1295
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23588,7 +41779,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows1295
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23605,7 +41796,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows1295
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23622,7 +41813,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows1295
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23639,7 +41830,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows696
+	JGE          rows1295
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23656,21 +41847,21 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row695
+	JLT          row1294
 
-rows696:
-	JMP summed685
+rows1295:
+	JMP summed1283
 
-zeros692:
+zeros1291:
 	MOVQ    DX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, BX
 	CMOVQGT BX, R12
 	CMPQ    R9, R12
-	JGE     rows698
+	JGE     rows1297
 
-row697:
+row1296:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23704,13 +41895,13 @@ row697:
 	PREFETCHT0   3(R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row697
+	JLT          row1296
 
-rows698:
+rows1297:
 	CMPQ R9, BX
-	JGE  rows700
+	JGE  rows1299
 
-row699:
+row1298:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23733,7 +41924,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows700
+	JGE          rows1299
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23756,7 +41947,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows700
+	JGE          rows1299
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23779,7 +41970,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows700
+	JGE          rows1299
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23802,7 +41993,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows700
+	JGE          rows1299
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23825,7 +42016,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows700
+	JGE          rows1299
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23848,7 +42039,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows700
+	JGE          rows1299
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23871,7 +42062,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JGE          rows700
+	JGE          rows1299
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -23894,61 +42085,355 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R9
 	CMPQ         R9, BX
-	JLT          row699
+	JLT          row1298
 
-rows700:
-summed685:
-summed701:
+rows1299:
+summed1283:
+summed1300:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special704
+	JNE  special1303
 
-final702:
+final1301:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around705
+	JNE     around1304
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored706
+	JMP     stored1305
 
-around705:
+around1304:
 	VMOVNTDQ Y0, (CX)
 
-stored706:
-stored703:
+stored1305:
+stored1302:
 	MOVQ BX, DX
 	ADDQ apart+64(FP), CX
 	ADDQ $0x08, SI
 	CMPQ SI, results+24(FP)
-	JLT  result680
-	JMP  over682
+	JLT  result1278
+	JMP  over1280
 
-many683:
+many1281:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany681
-	JMP   few684
+	JEQ   tooMany1279
+	JMP   few1282
 
-special704:
+rounded1286:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1306
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1308
+
+row1307:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1309
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none1309:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1307
+
+rows1308:
+	CMPQ R10, BX
+	JGE  rows1311
+
+row1310:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1312
+	VPBROADCASTW (R9), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R9
+
+none1312:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VMOVUPS      all32_7fc00000<>+0(SB), Y4
+	VBLENDVPS    Y3, Y4, Y2, Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VPSRLD       $0x10, Y4, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1310
+
+rows1311:
+	JMP summed1283
+
+skip1306:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1313
+	MOVQ    DX, R9
+	SUBQ    positions+32(FP), R9
+	SHRQ    $0x02, R9
+	ADDQ    factors+48(FP), R9
+	VMOVUPS all32_3f800000<>+0(SB), Y1
+	MOVQ    DX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, BX
+	CMOVQGT BX, R13
+	CMPQ    R10, R13
+	JGE     rows1315
+
+row1314:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1316
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none1316:
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1314
+
+rows1315:
+	CMPQ R10, BX
+	JGE  rows1318
+
+row1317:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	CMPQ         factors+48(FP), $0x00000000
+	JEQ          none1319
+	VPBROADCASTW (R9), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R9
+
+none1319:
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R8)(R11*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VCVTPS2PH    $0x00, Y4, X2
+	VCVTPH2PS    X2, Y4
+	VMULPS       Y4, Y1, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          row1317
+
+rows1318:
+	JMP summed1283
+
+skip1313:
+special1303:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow707
+	JEQ     narrow1320
 	MOVQ    8(SP), DX
 	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored703
+	JMP     stored1302
 
-narrow707:
+narrow1320:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip708
+	JEQ          skip1321
 	MOVQ         BX, R9
 	SUBQ         DX, R9
-	JEQ          empty709
+	JEQ          empty1322
 	SHRQ         $0x03, R9
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R9, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty709:
-skip708:
+empty1322:
+skip1321:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip1323
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip710
+	JEQ          skip1324
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VPMOVZXWD    (CX)(DX*2), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip1324:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around1325
+	MOVQ         8(SP), DX
+	VMOVDQU      X0, (CX)(DX*2)
+	JMP          stored1326
+
+around1325:
+	VMOVNTDQ X0, (CX)
+
+stored1326:
+	JMP stored1302
+
+skip1323:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip1327
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip1328
+	MOVQ         8(SP), DX
+	NEGQ         DX
+	ANDQ         $0x07, DX
+	SUBQ         $0x00, DX
+	VMOVQ        DX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	MOVQ         8(SP), DX
+	VCVTPH2PS    (CX)(DX*2), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip1328:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around1329
+	MOVQ      8(SP), DX
+	VMOVDQU   X0, (CX)(DX*2)
+	JMP       stored1330
+
+around1329:
+	VMOVNTDQ X0, (CX)
+
+stored1330:
+	JMP stored1302
+
+skip1327:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip1331
 	MOVQ         8(SP), DX
 	NEGQ         DX
 	ANDQ         $0x07, DX
@@ -23961,34 +42446,49 @@ skip708:
 	VMOVUPS      (CX)(DX*4), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip710:
-	JMP final702
+skip1331:
+	JMP final1301
 
-empty686:
+empty1284:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed701
+	JNE     summed1300
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip1332
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around711
+	JNE     around1333
+	MOVQ    8(SP), DX
+	VMOVDQU X0, (CX)(DX*2)
+	JMP     stored1334
+
+around1333:
+	VMOVNTDQ X0, (CX)
+
+stored1334:
+	JMP stored1302
+
+skip1332:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around1335
 	MOVQ    8(SP), DX
 	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored712
+	JMP     stored1336
 
-around711:
+around1335:
 	VMOVNTDQ Y0, (CX)
 
-stored712:
-	JMP stored703
+stored1336:
+	JMP stored1302
 
-tooMany681:
+tooMany1279:
 	MOVQ SI, results+24(FP)
 
-over682:
+over1280:
 	MOVQ (SP), CX
 	SUBQ $0x00000008, CX
 	CMPQ CX, 8(SP)
-	JNE  tile676
+	JNE  tile1274
 
-done535:
+done1003:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

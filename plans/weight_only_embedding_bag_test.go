@@ -1,6 +1,7 @@
 package plans_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -17,6 +18,7 @@ func TestBagsOfCodes(t *testing.T) {
 	keys := []string{
 		"mode=mean", "mode=sum per_sample_weights=f32", "mode=max", "mode=sum y=bf16",
 		"mode=max y=f16", "mode=mean weight_scale=f16", "mode=sum y=bf16 per_sample_weights=bf16",
+		"mode=mean y=f16", "mode=sum y=f16 per_sample_weights=f16",
 	}
 	sizes := []struct{ columns, group, indices, bags int }{
 		{16, 16, 420, 5},
@@ -45,6 +47,28 @@ func TestBagsOfCodes(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// Scales whose products with codes round up to the next exponent, or to infinity, or are NaNs, whatever their bits.
+func TestBagsOfCodesRoundTerms(t *testing.T) {
+	bits := []uint32{
+		0x7fffffff, 0xffffffff, 0x7f800001, 0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff,
+		0x3f808000, 0x3f818000, 0x3fffffff, 0x477fefff, 0x477ff000, 0x33000000, 0x33800001, 0x00000001, 0x007fffff,
+	}
+	n := len(bits)
+	for _, y := range []string{"bf16", "f16"} {
+		text := fmt.Sprintf("weight_only_embedding_bag weight=s8[%d,35] indices=i64[%d,1] group_size=35 mode=sum y=%s", n, n, y)
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
+		require.NoError(t, err)
+		for i, b := range bits {
+			binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*i:], b)
+			binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*i:], uint64(i))
+		}
+		want := defined(t, c)
+		for _, row := range rowsFor(c) {
+			same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
 		}
 	}
 }

@@ -30,6 +30,7 @@ type rowSum struct {
 	*kernel
 	codes    *storage // of rows; nil: they are of the results' type
 	centred  bool     // the codes' zero points are 0
+	terms    *storage // which terms are rounded to; nil: they are of the compute type
 	takesFew bool     // also columns that are less than a vector, where there are no masks
 
 	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
@@ -232,7 +233,10 @@ func (s *rowSum) when(bit int, code func()) {
 func (s *rowSum) advanceSum(move func(bytes int)) {
 	move(s.out.size)
 	if s.narrows() {
+		wide := s.newLabel("wide")
+		branch(s.c.TESTQ, operand.U32(sumWide), s.param("mode"), s.c.JNE, wide)
 		s.when(sumBF16|sumF16, func() { move(f16.size - f32.size) })
+		s.c.Label(wide)
 	}
 	if s.compute.size > s.out.size {
 		s.when(sumWide, func() { move(s.compute.size - s.out.size) })

@@ -28,7 +28,7 @@ func (s *rowSum) codesFunction() {
 	beginFunction(s.c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
 		"factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int",
 		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,",
-		"lie so many bytes apart.")
+		"lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists()
 	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
@@ -45,8 +45,52 @@ func (s *rowSum) rowBytes(columns int) int {
 	return columns * s.codes.size
 }
 
+// roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these. A loop
+// serves rows without factors, and without zero points, too: rounding takes longer.
+func (s *rowSum) roundedRows(sum value, summed string) {
+	c, rounded := s.c, s.newLabel("rounded")
+	branch(c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), c.JNE, rounded)
+	s.rarely(func() {
+		c.Label(rounded)
+		for _, t := range []*storage{bf16, f16} {
+			s.when(map[*storage]int{bf16: sumBF16, f16: sumF16}[t], func() {
+				s.terms = t
+				s.addRows(sum, t)
+				s.terms = nil
+				c.JMP(operand.LabelRef(summed))
+			})
+		}
+	})
+}
+
+// roundTerm rounds a vector to the type of terms. Of bf16 NaNs stay, as parameters sees to.
+func (s *rowSum) roundTerm(x reg.VecVirtual) {
+	r := s.vector()
+	if s.terms == f16 {
+		narrow := s.half()
+		s.emit("VCVTPS2PH", nearestEven, x, narrow)
+		s.emit("VCVTPH2PS", narrow, x)
+		return
+	}
+	s.emit("VPSRLD", 16, x, r)
+	s.emit(s.bits("VPAND"), s.constant(uint32(1)), r, r)
+	s.emit("VPADDD", s.constant(halfLess), x, x)
+	s.emit("VPADDD", r, x, x)
+	s.emit(s.bits("VPAND"), s.constant(upperHalf), x, x)
+}
+
+// quietScale makes a NaN the one whose upper half rounding leaves a NaN.
+func (s *rowSum) quietScale(scale reg.VecVirtual) {
+	group := s.group
+	s.group = 1
+	isNaN, quiet := s.compare(value{scale}, unordered, value{scale}), s.vector()
+	s.emit(s.ps("VMOVU"), s.constant(quietNaN), quiet)
+	s.emit(s.ps("VMOVA"), s.pick(isNaN, value{quiet}, value{scale})[0], scale)
+	s.group = group
+}
+
 // narrows reports whether results may be of 16 bits, beside rows that are not.
-func (s *rowSum) narrows() bool { return s.out == f32 && s.codes == nil }
+func (s *rowSum) narrows() bool { return s.out == f32 }
 
 // packed reports whether rows are halves of bytes, of which no mask takes less than a vector.
 func (s *rowSum) packed() bool { return s.codes != nil && s.codes.size == 0 }
@@ -64,6 +108,9 @@ func (s *rowSum) parameter(name string, row operand.Op) operand.Mem {
 func (s *rowSum) parameters(at reg.GPVirtual, scale, zero reg.VecVirtual) {
 	row := operand.Mem{Base: at}
 	s.emit(s.broadcast(), memory{s.parameter("scale", row)}, scale)
+	if s.terms == bf16 {
+		s.quietScale(scale)
+	}
 	if !s.centred {
 		s.emit("VPBROADCASTD", memory{s.parameter("zero", row)}, zero)
 		s.emit("VCVTDQ2PS", zero, zero)

@@ -13,6 +13,9 @@ func (s *rowSum) sumTile() {
 	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil
 	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
 	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
+	if s.codes != nil {
+		s.roundedRows(sum, summed)
+	}
 	branch(c.CMPQ, s.param("factors"), operand.U32(0), c.JEQ, none)
 	if s.out != s.compute {
 		wide := s.newLabel("wide")
@@ -64,6 +67,16 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 			s.loadFactor(factors, operand.Mem{Base: at}, factor)
 			s.c.ADDQ(operand.U32(factors.size), at)
 		}
+		if s.terms != nil { // perhaps there are none
+			s.emit(s.ps("VMOVU"), s.one(), factor)
+			load := begin
+			begin = func(row reg.GPVirtual) {
+				none := s.newLabel("none")
+				branch(s.c.CMPQ, s.param("factors"), operand.U32(0), s.c.JEQ, none)
+				load(row)
+				s.c.Label(none)
+			}
+		}
 	}
 	scale, zero := s.vector(), s.vector()
 	if s.codes != nil {
@@ -89,6 +102,9 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 				s.emit("VSUBPS", zero, term, term)
 			}
 			s.emit("VMULPS", scale, term, term)
+			if s.terms != nil {
+				s.roundTerm(term)
+			}
 			add(term, v)
 		case !s.split:
 			add(s.term(from), v)
@@ -122,7 +138,7 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 	c.CMPQ(stop, s.end)
 	c.CMOVQGT(s.end, stop)
 	for _, asks := range []bool{true, false} {
-		loop, done, until, times := s.newLabel("row"), s.newLabel("rows"), s.end, exits(s.group)
+		loop, done, until, times := s.newLabel("row"), s.newLabel("rows"), s.end, s.exits()
 		if asks {
 			until, times = stop, 1
 		}
@@ -161,11 +177,12 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 
 // exits is how many jumps a loop over rows ends by. A processor may fail to predict one that is
 // taken every fifth time, by where the linker put it; of five jumps each is always taken, or never.
-func exits(group int) int {
-	if group > 2 {
+// Where terms are rounded, one jump costs little beside.
+func (s *rowSum) exits() int {
+	if s.group > 2 || s.terms != nil {
 		return 1
 	}
-	return 8 / group
+	return 8 / s.group
 }
 
 // rowsEarly is how many rows ahead memory is asked for where a tile takes some
@@ -183,7 +200,7 @@ func (s *rowSum) rowsEarly(lines int) int {
 // loadFactor repeats a number of a type in the compute type.
 func (s *rowSum) loadFactor(t *storage, from operand.Mem, to reg.VecVirtual) {
 	switch {
-	case t == bf16 && s.isa.masks:
+	case t == bf16 && s.oddWords != nil:
 		s.emit("VPBROADCASTW_Z", memory{from}, s.oddWords, to)
 	case t == bf16:
 		s.emit("VPBROADCASTW", memory{from}, to)

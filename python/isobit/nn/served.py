@@ -169,9 +169,9 @@ class ServedWeight(FollowsData):
         return codes.reshape(*indices.shape, self.shape[-1])
 
     def has_groups(self) -> bool:
-        """Whether kernels sum rows of its codes as they are: of integers, in groups along each row, into f32."""
+        """Whether kernels sum rows of its codes as they are: of integers, in groups along each row, not into f64."""
         scheme = self.scheme
-        if self.dtype != torch.float32 or scheme is None or (scheme.dtype in PACKED and is_exporting()):
+        if self.dtype == torch.float64 or scheme is None or (scheme.dtype in PACKED and is_exporting()):
             return False
         return scheme.code_dtype is None and scheme.grouping.shares_along_rows()
 
