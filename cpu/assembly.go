@@ -229,6 +229,11 @@ func (k *kernel) part(m int, more bool, a *Args) {
 	c, rest := &a.call, m%k.step
 	if whole := m - rest; whole > 0 {
 		k.run(whole, c)
+		if rest > 0 && k.mayRepeat(m, c) {
+			k.advance(whole+rest-k.step, c)
+			k.repeat(more, c)
+			return
+		}
 		if rest > 0 || more {
 			k.advance(whole, c)
 		}

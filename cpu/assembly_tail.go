@@ -6,6 +6,29 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// mayRepeat reports whether some of m elements may be mapped again: they are added to nothing, and the results
+// replace none of them.
+func (k *kernel) mayRepeat(m int, c *kernelCall) bool {
+	return c.sum0 == nil && apart(c.out, k.out, c.in0, k.in[0], m) && apart(c.out, k.out, c.in1, k.in[1], m)
+}
+
+// apart reports whether n elements of one operand and of another have no byte in common.
+func apart(p unsafe.Pointer, d tensor.DType, q unsafe.Pointer, e tensor.DType, n int) bool {
+	begin, other := uintptr(p), uintptr(q)
+	return begin+uintptr(n)*uintptr(d.Size()) <= other || other+uintptr(n)*uintptr(e.Size()) <= begin
+}
+
+// repeat runs the kernel on a step's last elements, the first of which it has mapped before.
+func (k *kernel) repeat(more bool, c *kernelCall) {
+	stream := c.stream
+	c.stream = false
+	k.run(k.step, c)
+	c.stream = stream
+	if more {
+		k.advance(k.step, c)
+	}
+}
+
 // finish runs the kernel on fewer elements than its step: on copies that are
 // followed by zeros, of which only the elements' results are kept.
 func (k *kernel) finish(n int, a *Args) {
@@ -15,7 +38,7 @@ func (k *kernel) finish(n int, a *Args) {
 	g.stream = false
 	size := int(k.compute.Size())
 	pad := func(number int, p *unsafe.Pointer, size int) {
-		to := s.part.memory[number][:]
+		to := s.part.memory[number][:k.step*size]
 		clear(to[copy(to, unsafe.Slice((*byte)(*p), n*size)):])
 		*p = unsafe.Pointer(&to[0])
 	}

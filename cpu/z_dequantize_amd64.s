@@ -5595,7 +5595,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -5634,14 +5634,149 @@ around31:
 	VMOVNTDQ Y5, 32(BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VPMOVSXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VPMOVSXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VPMOVSXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored44:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VPMOVSXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5752,7 +5887,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block14:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -5791,14 +5926,149 @@ around19:
 	VMOVNTDQ Y5, 32(BX)
 
 stored20:
+	CMPB    72(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded22:
+	VPMOVSXBD 8(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 12(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored24:
+	CMPB    72(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded25:
+	CMPB    73(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded26:
+	VPMOVSXBD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 20(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored28:
+	CMPB    72(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded29:
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded30:
+	VPMOVSXBD 24(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 28(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored32:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block14
+
+blocks15:
+some33:
+	TESTQ   AX, AX
+	JLE     done34
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded35:
+	CMPB    73(CX), $0x00
+	JEQ     loaded36
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded36:
+	VPMOVSXBD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 4(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored38:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  some33
 
-blocks15:
+done34:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6192,7 +6462,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block51:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -6266,14 +6536,289 @@ stored62:
 	JMP done56
 
 done56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded63
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded63:
+	CMPB    73(CX), $0x00
+	JEQ     loaded64
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded64:
+	VPMOVSXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind66
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored68:
+	JMP done65
+
+kind66:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around70
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y4, 32(BX)
+
+stored71:
+	JMP done65
+
+done65:
+	CMPB    72(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded72:
+	CMPB    73(CX), $0x00
+	JEQ     loaded73
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded73:
+	VPMOVSXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored77:
+	JMP done74
+
+kind75:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around79
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y4, 64(BX)
+
+stored80:
+	JMP done74
+
+done74:
+	CMPB    72(CX), $0x00
+	JEQ     loaded81
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded81:
+	CMPB    73(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded82:
+	VPMOVSXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind84
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored86:
+	JMP done83
+
+kind84:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around88
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ Y4, 96(BX)
+
+stored89:
+	JMP done83
+
+done83:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block51
+
+blocks52:
+some90:
+	TESTQ   AX, AX
+	JLE     done91
+	CMPB    72(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded92:
+	CMPB    73(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded93:
+	VPMOVSXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind95
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around96
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored97
+
+around96:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored97:
+	JMP done94
+
+kind95:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   Y4, (BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ Y4, (BX)
+
+stored100:
+	JMP done94
+
+done94:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  some90
 
-blocks52:
+done91:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6502,7 +7047,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -6541,14 +7086,149 @@ around31:
 	VMOVNTDQ Y5, 32(BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VPMOVZXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VPMOVZXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored44:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6659,7 +7339,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block14:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -6698,14 +7378,149 @@ around19:
 	VMOVNTDQ Y5, 32(BX)
 
 stored20:
+	CMPB    72(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded22:
+	VPMOVZXBD 8(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 12(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored24:
+	CMPB    72(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded25:
+	CMPB    73(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded26:
+	VPMOVZXBD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 20(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored28:
+	CMPB    72(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded29:
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded30:
+	VPMOVZXBD 24(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 28(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored32:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block14
+
+blocks15:
+some33:
+	TESTQ   AX, AX
+	JLE     done34
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded35:
+	CMPB    73(CX), $0x00
+	JEQ     loaded36
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded36:
+	VPMOVZXBD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 4(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored38:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  some33
 
-blocks15:
+done34:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7099,7 +7914,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block51:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -7173,14 +7988,289 @@ stored62:
 	JMP done56
 
 done56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded63
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded63:
+	CMPB    73(CX), $0x00
+	JEQ     loaded64
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded64:
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind66
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored68:
+	JMP done65
+
+kind66:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around70
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y4, 32(BX)
+
+stored71:
+	JMP done65
+
+done65:
+	CMPB    72(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded72:
+	CMPB    73(CX), $0x00
+	JEQ     loaded73
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded73:
+	VPMOVZXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored77:
+	JMP done74
+
+kind75:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around79
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y4, 64(BX)
+
+stored80:
+	JMP done74
+
+done74:
+	CMPB    72(CX), $0x00
+	JEQ     loaded81
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded81:
+	CMPB    73(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded82:
+	VPMOVZXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind84
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored86:
+	JMP done83
+
+kind84:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around88
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ Y4, 96(BX)
+
+stored89:
+	JMP done83
+
+done83:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block51
+
+blocks52:
+some90:
+	TESTQ   AX, AX
+	JLE     done91
+	CMPB    72(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded92:
+	CMPB    73(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded93:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind95
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around96
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored97
+
+around96:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored97:
+	JMP done94
+
+kind95:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   Y4, (BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ Y4, (BX)
+
+stored100:
+	JMP done94
+
+done94:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  some90
 
-blocks52:
+done91:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7400,12 +8490,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -7439,14 +8530,149 @@ around31:
 	VMOVNTDQ Y5, 32(BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VPMOVSXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VPMOVSXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VPMOVSXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored44:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7557,7 +8783,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block14:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -7596,14 +8822,149 @@ around19:
 	VMOVNTDQ Y5, 32(BX)
 
 stored20:
+	CMPB    72(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded22:
+	VPMOVSXWD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 24(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored24:
+	CMPB    72(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded25:
+	CMPB    73(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded26:
+	VPMOVSXWD 32(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 40(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored28:
+	CMPB    72(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded29:
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded30:
+	VPMOVSXWD 48(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 56(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored32:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block14
+
+blocks15:
+some33:
+	TESTQ   AX, AX
+	JLE     done34
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded35:
+	CMPB    73(CX), $0x00
+	JEQ     loaded36
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded36:
+	VPMOVSXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored38:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  some33
 
-blocks15:
+done34:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7998,12 +9359,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block51:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near53:
 	CMPB    72(CX), $0x00
@@ -8072,14 +9434,289 @@ stored62:
 	JMP done56
 
 done56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded63
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded63:
+	CMPB    73(CX), $0x00
+	JEQ     loaded64
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded64:
+	VPMOVSXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind66
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored68:
+	JMP done65
+
+kind66:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around70
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y4, 32(BX)
+
+stored71:
+	JMP done65
+
+done65:
+	CMPB    72(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded72:
+	CMPB    73(CX), $0x00
+	JEQ     loaded73
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded73:
+	VPMOVSXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored77:
+	JMP done74
+
+kind75:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around79
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y4, 64(BX)
+
+stored80:
+	JMP done74
+
+done74:
+	CMPB    72(CX), $0x00
+	JEQ     loaded81
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded81:
+	CMPB    73(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded82:
+	VPMOVSXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind84
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored86:
+	JMP done83
+
+kind84:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around88
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ Y4, 96(BX)
+
+stored89:
+	JMP done83
+
+done83:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block51
+
+blocks52:
+some90:
+	TESTQ   AX, AX
+	JLE     done91
+	CMPB    72(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded92:
+	CMPB    73(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded93:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind95
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around96
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored97
+
+around96:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored97:
+	JMP done94
+
+kind95:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   Y4, (BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ Y4, (BX)
+
+stored100:
+	JMP done94
+
+done94:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  some90
 
-blocks52:
+done91:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8299,12 +9936,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -8338,14 +9976,149 @@ around31:
 	VMOVNTDQ Y5, 32(BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VPMOVZXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VPMOVZXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VPMOVZXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored44:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8456,7 +10229,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block14:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -8495,14 +10268,149 @@ around19:
 	VMOVNTDQ Y5, 32(BX)
 
 stored20:
+	CMPB    72(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded22:
+	VPMOVZXWD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 24(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored24:
+	CMPB    72(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded25:
+	CMPB    73(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded26:
+	VPMOVZXWD 32(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 40(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored28:
+	CMPB    72(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded29:
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded30:
+	VPMOVZXWD 48(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 56(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored32:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block14
+
+blocks15:
+some33:
+	TESTQ   AX, AX
+	JLE     done34
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded35:
+	CMPB    73(CX), $0x00
+	JEQ     loaded36
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded36:
+	VPMOVZXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored38:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  some33
 
-blocks15:
+done34:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8897,12 +10805,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block51:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near53:
 	CMPB    72(CX), $0x00
@@ -8971,14 +10880,289 @@ stored62:
 	JMP done56
 
 done56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded63
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded63:
+	CMPB    73(CX), $0x00
+	JEQ     loaded64
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded64:
+	VPMOVZXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind66
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored68:
+	JMP done65
+
+kind66:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around70
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y4, 32(BX)
+
+stored71:
+	JMP done65
+
+done65:
+	CMPB    72(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded72:
+	CMPB    73(CX), $0x00
+	JEQ     loaded73
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded73:
+	VPMOVZXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored77:
+	JMP done74
+
+kind75:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around79
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y4, 64(BX)
+
+stored80:
+	JMP done74
+
+done74:
+	CMPB    72(CX), $0x00
+	JEQ     loaded81
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded81:
+	CMPB    73(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded82:
+	VPMOVZXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind84
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored86:
+	JMP done83
+
+kind84:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around88
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ Y4, 96(BX)
+
+stored89:
+	JMP done83
+
+done83:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block51
+
+blocks52:
+some90:
+	TESTQ   AX, AX
+	JLE     done91
+	CMPB    72(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded92:
+	CMPB    73(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded93:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind95
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around96
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored97
+
+around96:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored97:
+	JMP done94
+
+kind95:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   Y4, (BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ Y4, (BX)
+
+stored100:
+	JMP done94
+
+done94:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  some90
 
-blocks52:
+done91:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9300,12 +11484,15 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -9359,14 +11546,229 @@ around31:
 	VMOVNTDQ Y5, 32(BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VMOVDQU      64(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      96(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      Y4, 64(BX)
+	VMOVDQU      Y5, 96(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VMOVDQU      128(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      160(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around39
+	VMOVDQU      Y4, 128(BX)
+	VMOVDQU      Y5, 160(BX)
+	JMP          stored40
+
+around39:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VMOVDQU      192(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      224(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around43
+	VMOVDQU      Y4, 192(BX)
+	VMOVDQU      Y5, 224(BX)
+	JMP          stored44
+
+around43:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored44:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around49
+	VMOVDQU      Y4, (BX)
+	VMOVDQU      Y5, 32(BX)
+	JMP          stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9475,12 +11877,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block14:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near16:
 	CMPB    72(CX), $0x00
@@ -9512,14 +11915,141 @@ around19:
 	VMOVNTDQ Y5, 32(BX)
 
 stored20:
+	CMPB    72(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded22:
+	VCVTDQ2PD 32(DX), Y4
+	VCVTDQ2PD 48(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored24:
+	CMPB    72(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded25:
+	CMPB    73(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded26:
+	VCVTDQ2PD 64(DX), Y4
+	VCVTDQ2PD 80(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored28:
+	CMPB    72(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded29:
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded30:
+	VCVTDQ2PD 96(DX), Y4
+	VCVTDQ2PD 112(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored32:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block14
+
+blocks15:
+some33:
+	TESTQ   AX, AX
+	JLE     done34
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded35:
+	CMPB    73(CX), $0x00
+	JEQ     loaded36
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded36:
+	VCVTDQ2PD (DX), Y4
+	VCVTDQ2PD 16(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored38:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  some33
 
-blocks15:
+done34:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10016,12 +12546,15 @@ row:
 	MOVQ BX, 248(CX)
 
 block51:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near53:
 	CMPB    72(CX), $0x00
@@ -10110,14 +12643,369 @@ stored62:
 	JMP done56
 
 done56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded63
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded63:
+	CMPB    73(CX), $0x00
+	JEQ     loaded64
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded64:
+	VMOVDQU      64(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      96(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind66
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around67
+	VMOVDQU      X4, 32(BX)
+	VMOVDQU      X5, 48(BX)
+	JMP          stored68
+
+around67:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored68:
+	JMP done65
+
+kind66:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around70
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y4, 32(BX)
+
+stored71:
+	JMP done65
+
+done65:
+	CMPB    72(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded72:
+	CMPB    73(CX), $0x00
+	JEQ     loaded73
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded73:
+	VMOVDQU      128(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      160(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind75
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around76
+	VMOVDQU      X4, 64(BX)
+	VMOVDQU      X5, 80(BX)
+	JMP          stored77
+
+around76:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored77:
+	JMP done74
+
+kind75:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around79
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y4, 64(BX)
+
+stored80:
+	JMP done74
+
+done74:
+	CMPB    72(CX), $0x00
+	JEQ     loaded81
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded81:
+	CMPB    73(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded82:
+	VMOVDQU      192(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      224(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind84
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around85
+	VMOVDQU      X4, 96(BX)
+	VMOVDQU      X5, 112(BX)
+	JMP          stored86
+
+around85:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored86:
+	JMP done83
+
+kind84:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around88
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ Y4, 96(BX)
+
+stored89:
+	JMP done83
+
+done83:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block51
+
+blocks52:
+some90:
+	TESTQ   AX, AX
+	JLE     done91
+	CMPB    72(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded92:
+	CMPB    73(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded93:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind95
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around96
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored97
+
+around96:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored97:
+	JMP done94
+
+kind95:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   Y4, (BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ Y4, (BX)
+
+stored100:
+	JMP done94
+
+done94:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  some90
 
-blocks52:
+done91:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10476,7 +13364,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block41:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -10543,14 +13431,261 @@ around49:
 	VMOVNTDQ Y5, 32(BX)
 
 stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded52:
+	CMPB      272(CX), $0x00
+	JNE       kind54
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done53
+
+kind54:
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done53
+
+done53:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around56
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored57
+
+around56:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored57:
+	CMPB    72(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded58:
+	CMPB    73(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded59:
+	CMPB      272(CX), $0x00
+	JNE       kind61
+	VPMOVSXBW 32(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done60
+
+kind61:
+	VPMOVZXBW 32(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done60
+
+done60:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around63
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored64:
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded66:
+	CMPB      272(CX), $0x00
+	JNE       kind68
+	VPMOVSXBW 48(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done67
+
+kind68:
+	VPMOVZXBW 48(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done67
+
+done67:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around70
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored71
+
+around70:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored71:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some72:
+	TESTQ   AX, AX
+	JLE     done73
+	CMPB    72(CX), $0x00
+	JEQ     loaded74
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded74:
+	CMPB    73(CX), $0x00
+	JEQ     loaded75
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded75:
+	CMPB      272(CX), $0x00
+	JNE       kind77
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done76
+
+kind77:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done76
+
+done76:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around79
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored80
+
+around79:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored80:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block41
+	JMP  some72
 
-blocks42:
+done73:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10697,7 +13832,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block17:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks18
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -10772,14 +13907,293 @@ around25:
 	VMOVNTDQ Y5, 32(BX)
 
 stored26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded28:
+	CMPB      272(CX), $0x00
+	JNE       kind30
+	VMOVD     8(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done29
+
+kind30:
+	VMOVD     8(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done29
+
+done29:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around32
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored33
+
+around32:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored33:
+	CMPB    72(CX), $0x00
+	JEQ     loaded34
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded34:
+	CMPB    73(CX), $0x00
+	JEQ     loaded35
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded35:
+	CMPB      272(CX), $0x00
+	JNE       kind37
+	VMOVD     16(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done36
+
+kind37:
+	VMOVD     16(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done36
+
+done36:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around39
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored40
+
+around39:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded42:
+	CMPB      272(CX), $0x00
+	JNE       kind44
+	VMOVD     24(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done43
+
+kind44:
+	VMOVD     24(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done43
+
+done43:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around46
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored47
+
+around46:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored47:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block17
+
+blocks18:
+some48:
+	TESTQ   AX, AX
+	JLE     done49
+	CMPB    72(CX), $0x00
+	JEQ     loaded50
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded50:
+	CMPB    73(CX), $0x00
+	JEQ     loaded51
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded51:
+	CMPB      272(CX), $0x00
+	JNE       kind53
+	VMOVD     (DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done52
+
+kind53:
+	VMOVD     (DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done52
+
+done52:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around55
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored56
+
+around55:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored56:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block17
+	JMP  some48
 
-blocks18:
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11313,7 +14727,7 @@ row:
 	MOVQ BX, 248(CX)
 
 block66:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks67
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
@@ -11415,14 +14829,401 @@ stored80:
 	JMP done74
 
 done74:
+	CMPB    72(CX), $0x00
+	JEQ     loaded81
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded81:
+	CMPB    73(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded82:
+	CMPB      272(CX), $0x00
+	JNE       kind84
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done83
+
+kind84:
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done83
+
+done83:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind87
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around88
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored89:
+	JMP done86
+
+kind87:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around91
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored92
+
+around91:
+	VMOVNTDQ Y4, 32(BX)
+
+stored92:
+	JMP done86
+
+done86:
+	CMPB    72(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded93:
+	CMPB    73(CX), $0x00
+	JEQ     loaded94
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded94:
+	CMPB      272(CX), $0x00
+	JNE       kind96
+	VPMOVSXBW 32(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done95
+
+kind96:
+	VPMOVZXBW 32(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done95
+
+done95:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind99
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around100
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored101
+
+around100:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored101:
+	JMP done98
+
+kind99:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around103
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored104
+
+around103:
+	VMOVNTDQ Y4, 64(BX)
+
+stored104:
+	JMP done98
+
+done98:
+	CMPB    72(CX), $0x00
+	JEQ     loaded105
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded105:
+	CMPB    73(CX), $0x00
+	JEQ     loaded106
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded106:
+	CMPB      272(CX), $0x00
+	JNE       kind108
+	VPMOVSXBW 48(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done107
+
+kind108:
+	VPMOVZXBW 48(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done107
+
+done107:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind111
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around112
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored113:
+	JMP done110
+
+kind111:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around115
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ Y4, 96(BX)
+
+stored116:
+	JMP done110
+
+done110:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block66
+
+blocks67:
+some117:
+	TESTQ   AX, AX
+	JLE     done118
+	CMPB    72(CX), $0x00
+	JEQ     loaded119
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded119:
+	CMPB    73(CX), $0x00
+	JEQ     loaded120
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded120:
+	CMPB      272(CX), $0x00
+	JNE       kind122
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done121
+
+kind122:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done121
+
+done121:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind125
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around126
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored127:
+	JMP done124
+
+kind125:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around129
+	VMOVDQU   Y4, (BX)
+	JMP       stored130
+
+around129:
+	VMOVNTDQ Y4, (BX)
+
+stored130:
+	JMP done124
+
+done124:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block66
+	JMP  some117
 
-blocks67:
+done118:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11634,12 +15435,15 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -11671,14 +15475,141 @@ around31:
 	VMOVNTDQ Y5, 32(BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VMOVUPS 64(DX), Y4
+	VMOVUPS 96(DX), Y5
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around35
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored36
+
+around35:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around39
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored40
+
+around39:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VMOVUPS 192(DX), Y4
+	VMOVUPS 224(DX), Y5
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around43
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored44
+
+around43:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored44:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around49
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11787,12 +15718,15 @@ row:
 	MOVQ BX, 248(CX)
 
 block14:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near16:
 	CMPB    72(CX), $0x00
@@ -11824,14 +15758,141 @@ around19:
 	VMOVNTDQ Y5, 32(BX)
 
 stored20:
+	CMPB    72(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded22:
+	VMOVUPD 64(DX), Y4
+	VMOVUPD 96(DX), Y5
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around23
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored24:
+	CMPB    72(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded25:
+	CMPB    73(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded26:
+	VMOVUPD 128(DX), Y4
+	VMOVUPD 160(DX), Y5
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around27
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored28
+
+around27:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored28:
+	CMPB    72(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded29:
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded30:
+	VMOVUPD 192(DX), Y4
+	VMOVUPD 224(DX), Y5
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around31
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored32:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block14
+
+blocks15:
+some33:
+	TESTQ   AX, AX
+	JLE     done34
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded35:
+	CMPB    73(CX), $0x00
+	JEQ     loaded36
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded36:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around37
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored38
+
+around37:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored38:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  some33
 
-blocks15:
+done34:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12051,12 +16112,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -12090,14 +16152,149 @@ around31:
 	VMOVNTDQ X5, 16(BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored44:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12375,12 +16572,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -12428,14 +16626,205 @@ around31:
 	VMOVNTDQ Y4, (BX)
 
 stored32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded33:
+	CMPB    73(CX), $0x00
+	JEQ     loaded34
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded34:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y4, 32(BX)
+
+stored36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded38:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, 64(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded42:
+	VPMOVZXWD 96(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 96(BX)
+
+stored44:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some45:
+	TESTQ   AX, AX
+	JLE     done46
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some45
 
-blocks27:
+done46:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

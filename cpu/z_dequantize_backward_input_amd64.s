@@ -1354,12 +1354,15 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
 	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+	PREFETCHT1 128(DX)(DI*1)
+	PREFETCHT1 192(DX)(DI*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -1383,13 +1386,107 @@ around30:
 	VMOVNTDQ Y3, 32(BX)
 
 stored31:
+	CMPB    72(CX), $0x00
+	JEQ     loaded32
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded32:
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around33
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored34:
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded35:
+	VMOVUPS 128(DX), Y2
+	VMOVUPS 160(DX), Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around36
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored37
+
+around36:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored37:
+	CMPB    72(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded38:
+	VMOVUPS 192(DX), Y2
+	VMOVUPS 224(DX), Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around39
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored40
+
+around39:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored40:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some41:
+	TESTQ   AX, AX
+	JLE     done42
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around44
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored45
+
+around44:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored45:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some41
 
-blocks27:
+done42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1491,12 +1588,15 @@ row:
 	MOVQ BX, 248(CX)
 
 block14:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks15
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
 	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+	PREFETCHT1 128(DX)(DI*1)
+	PREFETCHT1 192(DX)(DI*1)
 
 near16:
 	CMPB    72(CX), $0x00
@@ -1520,13 +1620,107 @@ around18:
 	VMOVNTDQ Y3, 32(BX)
 
 stored19:
+	CMPB    72(CX), $0x00
+	JEQ     loaded20
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded20:
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around21
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored22
+
+around21:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored22:
+	CMPB    72(CX), $0x00
+	JEQ     loaded23
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded23:
+	VMOVUPD 128(DX), Y2
+	VMOVUPD 160(DX), Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around24
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored25
+
+around24:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored25:
+	CMPB    72(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded26:
+	VMOVUPD 192(DX), Y2
+	VMOVUPD 224(DX), Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around27
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored28
+
+around27:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored28:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000020, AX
+	JMP  block14
+
+blocks15:
+some29:
+	TESTQ   AX, AX
+	JLE     done30
+	CMPB    72(CX), $0x00
+	JEQ     loaded31
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded31:
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around32
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  some29
 
-blocks15:
+done30:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1730,12 +1924,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
 	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -1761,13 +1956,115 @@ around30:
 	VMOVNTDQ X3, 16(BX)
 
 stored31:
+	CMPB    72(CX), $0x00
+	JEQ     loaded32
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded32:
+	VCVTPH2PS 32(DX), Y2
+	VCVTPH2PS 48(DX), Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored34:
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded35:
+	VCVTPH2PS 64(DX), Y2
+	VCVTPH2PS 80(DX), Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored37:
+	CMPB    72(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded38:
+	VCVTPH2PS 96(DX), Y2
+	VCVTPH2PS 112(DX), Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some41:
+	TESTQ   AX, AX
+	JLE     done42
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored45
+
+around44:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored45:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some41
 
-blocks27:
+done42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2029,12 +2326,13 @@ row:
 	MOVQ BX, 248(CX)
 
 block26:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks27
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
 	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
 
 near28:
 	CMPB    72(CX), $0x00
@@ -2074,13 +2372,171 @@ around30:
 	VMOVNTDQ Y2, (BX)
 
 stored31:
+	CMPB    72(CX), $0x00
+	JEQ     loaded32
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded32:
+	VPMOVZXWD 32(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y2, 32(BX)
+
+stored34:
+	CMPB    72(CX), $0x00
+	JEQ     loaded35
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded35:
+	VPMOVZXWD 64(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Y2, 64(BX)
+
+stored37:
+	CMPB    72(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded38:
+	VPMOVZXWD 96(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y2, 96(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000040, AX
+	JMP  block26
+
+blocks27:
+some41:
+	TESTQ   AX, AX
+	JLE     done42
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU   Y2, (BX)
+	JMP       stored45
+
+around44:
+	VMOVNTDQ Y2, (BX)
+
+stored45:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  some41
 
-blocks27:
+done42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -3982,35 +3982,41 @@ stored39:
 blocks36:
 divide34:
 block40:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded43:
-	CMPB    73(CX), $0x00
+group43:
+	CMPB    72(CX), $0x00
 	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded44:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded45:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal46
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided46
+	JMP     divided47
 
-reciprocal45:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4018,7 +4024,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided47:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4036,24 +4042,94 @@ divided46:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around47
+	JNE      around48
+	VMOVDQU  Y6, (BX)(R8*4)
+	VMOVDQU  Y7, 32(BX)(R8*4)
+	JMP      stored49
+
+around48:
+	VMOVNTDQ Y6, (BX)(R8*4)
+	VMOVNTDQ Y7, 32(BX)(R8*4)
+
+stored49:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group43
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block40
+
+blocks41:
+some50:
+	TESTQ   AX, AX
+	JLE     done51
+	CMPB    72(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded52:
+	CMPB    73(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded53:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal54
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided55:
+	VCMPPS   $0x07, Y6, Y6, Y8
+	VCMPPS   $0x07, Y7, Y7, Y9
+	VANDPS   Y6, Y8, Y6
+	VANDPS   Y7, Y9, Y7
+	VROUNDPS $0x08, Y6, Y6
+	VROUNDPS $0x08, Y7, Y7
+	VADDPS   Y2, Y6, Y6
+	VADDPS   Y3, Y7, Y7
+	VMINPS   Y5, Y6, Y6
+	VMINPS   Y5, Y7, Y7
+	VMAXPS   Y4, Y6, Y6
+	VMAXPS   Y4, Y7, Y7
+	VSUBPS   Y2, Y6, Y6
+	VSUBPS   Y3, Y7, Y7
+	VMULPS   Y0, Y6, Y6
+	VMULPS   Y1, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around56
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored48
+	JMP      stored57
 
-around47:
+around56:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored48:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  some50
 
-blocks41:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4193,35 +4269,41 @@ row:
 	MOVQ BX, 248(CX)
 
 block16:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near18:
-	CMPB    72(CX), $0x00
-	JEQ     loaded19
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
+	XORQ R8, R8
 
-loaded19:
-	CMPB    73(CX), $0x00
+group19:
+	CMPB    72(CX), $0x00
 	JEQ     loaded20
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
 
 loaded20:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded21:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal22
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided22
+	JMP     divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4229,7 +4311,7 @@ reciprocal21:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided22:
+divided23:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4247,24 +4329,94 @@ divided22:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around24
+	VMOVDQU  Y6, (BX)(R8*8)
+	VMOVDQU  Y7, 32(BX)(R8*8)
+	JMP      stored25
+
+around24:
+	VMOVNTDQ Y6, (BX)(R8*8)
+	VMOVNTDQ Y7, 32(BX)(R8*8)
+
+stored25:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group19
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block16
+
+blocks17:
+some26:
+	TESTQ   AX, AX
+	JLE     done27
+	CMPB    72(CX), $0x00
+	JEQ     loaded28
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded28:
+	CMPB    73(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded29:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided31:
+	VCMPPD   $0x07, Y6, Y6, Y8
+	VCMPPD   $0x07, Y7, Y7, Y9
+	VANDPD   Y6, Y8, Y6
+	VANDPD   Y7, Y9, Y7
+	VROUNDPD $0x08, Y6, Y6
+	VROUNDPD $0x08, Y7, Y7
+	VADDPD   Y2, Y6, Y6
+	VADDPD   Y3, Y7, Y7
+	VMINPD   Y5, Y6, Y6
+	VMINPD   Y5, Y7, Y7
+	VMAXPD   Y4, Y6, Y6
+	VMAXPD   Y4, Y7, Y7
+	VSUBPD   Y2, Y6, Y6
+	VSUBPD   Y3, Y7, Y7
+	VMULPD   Y0, Y6, Y6
+	VMULPD   Y1, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around32
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored24
+	JMP      stored33
 
-around23:
+around32:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored24:
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block16
+	JMP  some26
 
-blocks17:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4729,35 +4881,39 @@ stored46:
 blocks43:
 divide41:
 block47:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near49:
-	CMPB    72(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded50:
-	CMPB    73(CX), $0x00
+group50:
+	CMPB    72(CX), $0x00
 	JEQ     loaded51
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded51:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded52:
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal53
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided53
+	JMP       divided54
 
-reciprocal52:
+reciprocal53:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4765,7 +4921,7 @@ reciprocal52:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided53:
+divided54:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -4785,24 +4941,96 @@ divided53:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around55
+	VMOVDQU   X6, (BX)(R8*2)
+	VMOVDQU   X7, 16(BX)(R8*2)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ X6, (BX)(R8*2)
+	VMOVNTDQ X7, 16(BX)(R8*2)
+
+stored56:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group50
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block47
+
+blocks48:
+some57:
+	TESTQ   AX, AX
+	JLE     done58
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded60:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal61
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided62
+
+reciprocal61:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided62:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VSUBPS    Y2, Y6, Y6
+	VSUBPS    Y3, Y7, Y7
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y1, Y7, Y7
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around63
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored55
+	JMP       stored64
 
-around54:
+around63:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored55:
+stored64:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block47
+	JMP  some57
 
-blocks48:
+done58:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5319,37 +5547,41 @@ stored46:
 blocks43:
 divide41:
 block47:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near49:
-	CMPB    72(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded50:
-	CMPB    73(CX), $0x00
+group50:
+	CMPB    72(CX), $0x00
 	JEQ     loaded51
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded51:
-	VPMOVZXWD (DX), Y6
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded52:
+	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal53
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided53
+	JMP       divided54
 
-reciprocal52:
+reciprocal53:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5357,7 +5589,7 @@ reciprocal52:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided53:
+divided54:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5391,22 +5623,108 @@ divided53:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around54
-	VMOVDQU   Y6, (BX)
-	JMP       stored55
+	JNE       around55
+	VMOVDQU   Y6, (BX)(R8*2)
+	JMP       stored56
 
-around54:
+around55:
+	VMOVNTDQ Y6, (BX)(R8*2)
+
+stored56:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group50
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block47
+
+blocks48:
+some57:
+	TESTQ   AX, AX
+	JLE     done58
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded60:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal61
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided62
+
+reciprocal61:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided62:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VSUBPS    Y2, Y6, Y6
+	VSUBPS    Y3, Y7, Y7
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y1, Y7, Y7
+	VPSRLD    $0x10, Y6, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y6, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y7, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y7, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y7, Y7, Y7
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y6
+	VPSRLD    $0x10, Y9, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   Y6, (BX)
+	JMP       stored64
+
+around63:
 	VMOVNTDQ Y6, (BX)
 
-stored55:
+stored64:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block47
+	JMP  some57
 
-blocks48:
+done58:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5454,35 +5772,41 @@ row:
 	MOVQ BX, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R9*4), Y0
+	VMOVUPS 32(SI)(R9*4), Y1
 
 loaded6:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (DI)(R9*4), Y2
+	VMOVUPS 32(DI)(R9*4), Y3
+
+loaded7:
+	VMOVUPS (DX)(R9*4), Y6
+	VMOVUPS 32(DX)(R9*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal8
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5490,7 +5814,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided9:
 	VMINPS  Y6, Y5, Y6
 	VMINPS  Y7, Y5, Y7
 	VMAXPS  Y6, Y4, Y6
@@ -5516,24 +5840,102 @@ divided8:
 	VMULPS  Y0, Y6, Y6
 	VMULPS  Y1, Y7, Y7
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around10
+	VMOVDQU Y6, (BX)(R9*4)
+	VMOVDQU Y7, 32(BX)(R9*4)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)(R9*4)
+	VMOVNTDQ Y7, 32(BX)(R9*4)
+
+stored11:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group5
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded15:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided17:
+	VMINPS  Y6, Y5, Y6
+	VMINPS  Y7, Y5, Y7
+	VMAXPS  Y6, Y4, Y6
+	VMAXPS  Y7, Y4, Y7
+	VANDPS  all32_80000000<>+0(SB), Y6, Y8
+	VANDPS  all32_80000000<>+0(SB), Y7, Y9
+	VANDPS  all32_7f800000<>+0(SB), Y6, Y10
+	VANDPS  all32_7f800000<>+0(SB), Y7, Y11
+	VMAXPS  (R8), Y10, Y10
+	VMAXPS  (R8), Y11, Y11
+	VPADDD  64(R8), Y10, Y10
+	VPADDD  64(R8), Y11, Y11
+	VORPS   Y8, Y10, Y10
+	VORPS   Y9, Y11, Y11
+	VADDPS  Y10, Y6, Y6
+	VADDPS  Y11, Y7, Y7
+	VSUBPS  Y10, Y6, Y6
+	VSUBPS  Y11, Y7, Y7
+	VORPS   Y8, Y6, Y6
+	VORPS   Y9, Y7, Y7
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y3, Y7, Y7
+	VMULPS  Y0, Y6, Y6
+	VMULPS  Y1, Y7, Y7
+	CMPB    76(CX), $0x00
+	JNE     around18
 	VMOVDQU Y6, (BX)
 	VMOVDQU Y7, 32(BX)
-	JMP     stored10
+	JMP     stored19
 
-around9:
+around18:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored10:
+stored19:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  some12
 
-blocks3:
+done13:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5571,35 +5973,41 @@ row:
 	MOVQ BX, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
+	VMOVUPD (SI)(R9*8), Y0
+	VMOVUPD 32(SI)(R9*8), Y1
 
 loaded6:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPD (DI)(R9*8), Y2
+	VMOVUPD 32(DI)(R9*8), Y3
+
+loaded7:
+	VMOVUPD (DX)(R9*8), Y6
+	VMOVUPD 32(DX)(R9*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal8
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -5607,7 +6015,7 @@ reciprocal7:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided8:
+divided9:
 	VMINPD  Y6, Y5, Y6
 	VMINPD  Y7, Y5, Y7
 	VMAXPD  Y6, Y4, Y6
@@ -5633,24 +6041,102 @@ divided8:
 	VMULPD  Y0, Y6, Y6
 	VMULPD  Y1, Y7, Y7
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around10
+	VMOVDQU Y6, (BX)(R9*8)
+	VMOVDQU Y7, 32(BX)(R9*8)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)(R9*8)
+	VMOVNTDQ Y7, 32(BX)(R9*8)
+
+stored11:
+	ADDQ $0x00000008, R9
+	CMPQ R9, $0x00000020
+	JNE  group5
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded15:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided17:
+	VMINPD  Y6, Y5, Y6
+	VMINPD  Y7, Y5, Y7
+	VMAXPD  Y6, Y4, Y6
+	VMAXPD  Y7, Y4, Y7
+	VANDPD  all64_8000000000000000<>+0(SB), Y6, Y8
+	VANDPD  all64_8000000000000000<>+0(SB), Y7, Y9
+	VANDPD  all64_7ff0000000000000<>+0(SB), Y6, Y10
+	VANDPD  all64_7ff0000000000000<>+0(SB), Y7, Y11
+	VMAXPD  (R8), Y10, Y10
+	VMAXPD  (R8), Y11, Y11
+	VPADDQ  64(R8), Y10, Y10
+	VPADDQ  64(R8), Y11, Y11
+	VORPD   Y8, Y10, Y10
+	VORPD   Y9, Y11, Y11
+	VADDPD  Y10, Y6, Y6
+	VADDPD  Y11, Y7, Y7
+	VSUBPD  Y10, Y6, Y6
+	VSUBPD  Y11, Y7, Y7
+	VORPD   Y8, Y6, Y6
+	VORPD   Y9, Y7, Y7
+	VSUBPD  Y2, Y6, Y6
+	VSUBPD  Y3, Y7, Y7
+	VMULPD  Y0, Y6, Y6
+	VMULPD  Y1, Y7, Y7
+	CMPB    76(CX), $0x00
+	JNE     around18
 	VMOVDQU Y6, (BX)
 	VMOVDQU Y7, 32(BX)
-	JMP     stored10
+	JMP     stored19
 
-around9:
+around18:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored10:
+stored19:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  some12
 
-blocks3:
+done13:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5688,35 +6174,39 @@ row:
 	MOVQ BX, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R9*4), Y0
+	VMOVUPS 32(SI)(R9*4), Y1
 
 loaded6:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (DI)(R9*4), Y2
+	VMOVUPS 32(DI)(R9*4), Y3
+
+loaded7:
+	VCVTPH2PS (DX)(R9*2), Y6
+	VCVTPH2PS 16(DX)(R9*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5724,7 +6214,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided9:
 	VMINPS    Y6, Y5, Y6
 	VMINPS    Y7, Y5, Y7
 	VMAXPS    Y6, Y4, Y6
@@ -5752,24 +6242,104 @@ divided8:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around10
+	VMOVDQU   X6, (BX)(R9*2)
+	VMOVDQU   X7, 16(BX)(R9*2)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X6, (BX)(R9*2)
+	VMOVNTDQ X7, 16(BX)(R9*2)
+
+stored11:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group5
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded15:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal16
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided17:
+	VMINPS    Y6, Y5, Y6
+	VMINPS    Y7, Y5, Y7
+	VMAXPS    Y6, Y4, Y6
+	VMAXPS    Y7, Y4, Y7
+	VANDPS    all32_80000000<>+0(SB), Y6, Y8
+	VANDPS    all32_80000000<>+0(SB), Y7, Y9
+	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
+	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
+	VMAXPS    (R8), Y10, Y10
+	VMAXPS    (R8), Y11, Y11
+	VPADDD    64(R8), Y10, Y10
+	VPADDD    64(R8), Y11, Y11
+	VORPS     Y8, Y10, Y10
+	VORPS     Y9, Y11, Y11
+	VADDPS    Y10, Y6, Y6
+	VADDPS    Y11, Y7, Y7
+	VSUBPS    Y10, Y6, Y6
+	VSUBPS    Y11, Y7, Y7
+	VORPS     Y8, Y6, Y6
+	VORPS     Y9, Y7, Y7
+	VSUBPS    Y2, Y6, Y6
+	VSUBPS    Y3, Y7, Y7
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y1, Y7, Y7
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around18
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored10
+	JMP       stored19
 
-around9:
+around18:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored10:
+stored19:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  some12
 
-blocks3:
+done13:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5807,37 +6377,41 @@ row:
 	MOVQ BX, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R9*4), Y0
+	VMOVUPS 32(SI)(R9*4), Y1
 
 loaded6:
-	VPMOVZXWD (DX), Y6
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (DI)(R9*4), Y2
+	VMOVUPS 32(DI)(R9*4), Y3
+
+loaded7:
+	VPMOVZXWD (DX)(R9*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R9*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5845,7 +6419,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided9:
 	VMINPS    Y6, Y5, Y6
 	VMINPS    Y7, Y5, Y7
 	VMAXPS    Y6, Y4, Y6
@@ -5887,22 +6461,116 @@ divided8:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (BX)
-	JMP       stored10
+	JNE       around10
+	VMOVDQU   Y6, (BX)(R9*2)
+	JMP       stored11
 
-around9:
+around10:
+	VMOVNTDQ Y6, (BX)(R9*2)
+
+stored11:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group5
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded15:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal16
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided17:
+	VMINPS    Y6, Y5, Y6
+	VMINPS    Y7, Y5, Y7
+	VMAXPS    Y6, Y4, Y6
+	VMAXPS    Y7, Y4, Y7
+	VANDPS    all32_80000000<>+0(SB), Y6, Y8
+	VANDPS    all32_80000000<>+0(SB), Y7, Y9
+	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
+	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
+	VMAXPS    (R8), Y10, Y10
+	VMAXPS    (R8), Y11, Y11
+	VPADDD    64(R8), Y10, Y10
+	VPADDD    64(R8), Y11, Y11
+	VORPS     Y8, Y10, Y10
+	VORPS     Y9, Y11, Y11
+	VADDPS    Y10, Y6, Y6
+	VADDPS    Y11, Y7, Y7
+	VSUBPS    Y10, Y6, Y6
+	VSUBPS    Y11, Y7, Y7
+	VORPS     Y8, Y6, Y6
+	VORPS     Y9, Y7, Y7
+	VSUBPS    Y2, Y6, Y6
+	VSUBPS    Y3, Y7, Y7
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y1, Y7, Y7
+	VPSRLD    $0x10, Y6, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y6, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y7, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y7, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y7, Y7, Y7
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y6
+	VPSRLD    $0x10, Y9, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   Y6, (BX)
+	JMP       stored19
+
+around18:
 	VMOVNTDQ Y6, (BX)
 
-stored10:
+stored19:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  some12
 
-blocks3:
+done13:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

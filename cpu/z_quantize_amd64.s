@@ -9524,35 +9524,41 @@ blocks42:
 
 divide40:
 block46:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks47
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded49:
-	CMPB    73(CX), $0x00
+group49:
+	CMPB    72(CX), $0x00
 	JEQ     loaded50
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded50:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded51:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal51
+	JNE     reciprocal52
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided52
+	JMP     divided53
 
-reciprocal51:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9560,7 +9566,7 @@ reciprocal51:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided52:
+divided53:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9581,22 +9587,93 @@ divided52:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around53
-	VMOVDQU      X6, (BX)
-	JMP          stored54
+	JNE          around54
+	VMOVDQU      X6, (BX)(R8*1)
+	JMP          stored55
 
-around53:
+around54:
+	VMOVNTDQ X6, (BX)(R8*1)
+
+stored55:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group49
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block46
+
+blocks47:
+some56:
+	TESTQ   AX, AX
+	JLE     done57
+	CMPB    72(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded58:
+	CMPB    73(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded59:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal60
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided61
+
+reciprocal60:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided61:
+	VCMPPS       $0x07, Y6, Y6, Y8
+	VCMPPS       $0x07, Y7, Y7, Y9
+	VANDPS       Y6, Y8, Y6
+	VANDPS       Y7, Y9, Y7
+	VROUNDPS     $0x08, Y6, Y6
+	VROUNDPS     $0x08, Y7, Y7
+	VADDPS       Y2, Y6, Y6
+	VADDPS       Y3, Y7, Y7
+	VMINPS       Y5, Y6, Y6
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VCVTPS2DQ    Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around62
+	VMOVDQU      X6, (BX)
+	JMP          stored63
+
+around62:
 	VMOVNTDQ X6, (BX)
 
-stored54:
+stored63:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  some56
 
-blocks47:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10117,35 +10194,39 @@ blocks42:
 
 divide40:
 block46:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks47
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded49:
-	CMPB    73(CX), $0x00
+group49:
+	CMPB    72(CX), $0x00
 	JEQ     loaded50
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded50:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded51:
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal51
+	JNE       reciprocal52
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided52
+	JMP       divided53
 
-reciprocal51:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10153,7 +10234,7 @@ reciprocal51:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided52:
+divided53:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10174,22 +10255,93 @@ divided52:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around53
-	VMOVDQU      X6, (BX)
-	JMP          stored54
+	JNE          around54
+	VMOVDQU      X6, (BX)(R8*1)
+	JMP          stored55
 
-around53:
+around54:
+	VMOVNTDQ X6, (BX)(R8*1)
+
+stored55:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group49
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block46
+
+blocks47:
+some56:
+	TESTQ   AX, AX
+	JLE     done57
+	CMPB    72(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded58:
+	CMPB    73(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded59:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal60
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided61
+
+reciprocal60:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided61:
+	VCMPPS       $0x07, Y6, Y6, Y8
+	VCMPPS       $0x07, Y7, Y7, Y9
+	VANDPS       Y6, Y8, Y6
+	VANDPS       Y7, Y9, Y7
+	VROUNDPS     $0x08, Y6, Y6
+	VROUNDPS     $0x08, Y7, Y7
+	VADDPS       Y2, Y6, Y6
+	VADDPS       Y3, Y7, Y7
+	VMINPS       Y5, Y6, Y6
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VCVTPS2DQ    Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around62
+	VMOVDQU      X6, (BX)
+	JMP          stored63
+
+around62:
 	VMOVNTDQ X6, (BX)
 
-stored54:
+stored63:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  some56
 
-blocks47:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10715,37 +10867,41 @@ blocks42:
 
 divide40:
 block46:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks47
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded49:
-	CMPB    73(CX), $0x00
+group49:
+	CMPB    72(CX), $0x00
 	JEQ     loaded50
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded50:
-	VPMOVZXWD (DX), Y6
+	CMPB    73(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded51:
+	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal51
+	JNE       reciprocal52
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided52
+	JMP       divided53
 
-reciprocal51:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10753,7 +10909,7 @@ reciprocal51:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided52:
+divided53:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10774,22 +10930,95 @@ divided52:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around53
-	VMOVDQU      X6, (BX)
-	JMP          stored54
+	JNE          around54
+	VMOVDQU      X6, (BX)(R8*1)
+	JMP          stored55
 
-around53:
+around54:
+	VMOVNTDQ X6, (BX)(R8*1)
+
+stored55:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group49
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block46
+
+blocks47:
+some56:
+	TESTQ   AX, AX
+	JLE     done57
+	CMPB    72(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded58:
+	CMPB    73(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded59:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal60
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided61
+
+reciprocal60:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided61:
+	VCMPPS       $0x07, Y6, Y6, Y8
+	VCMPPS       $0x07, Y7, Y7, Y9
+	VANDPS       Y6, Y8, Y6
+	VANDPS       Y7, Y9, Y7
+	VROUNDPS     $0x08, Y6, Y6
+	VROUNDPS     $0x08, Y7, Y7
+	VADDPS       Y2, Y6, Y6
+	VADDPS       Y3, Y7, Y7
+	VMINPS       Y5, Y6, Y6
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VCVTPS2DQ    Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around62
+	VMOVDQU      X6, (BX)
+	JMP          stored63
+
+around62:
 	VMOVNTDQ X6, (BX)
 
-stored54:
+stored63:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  some56
 
-blocks47:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11182,35 +11411,41 @@ stored39:
 blocks36:
 divide34:
 block40:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded43:
-	CMPB    73(CX), $0x00
+group43:
+	CMPB    72(CX), $0x00
 	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded44:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded45:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal46
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided46
+	JMP     divided47
 
-reciprocal45:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11218,7 +11453,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided47:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11238,22 +11473,92 @@ divided46:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y6, (BX)
-	JMP       stored48
+	JNE       around48
+	VMOVDQU   Y6, (BX)(R8*2)
+	JMP       stored49
 
-around47:
+around48:
+	VMOVNTDQ Y6, (BX)(R8*2)
+
+stored49:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group43
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block40
+
+blocks41:
+some50:
+	TESTQ   AX, AX
+	JLE     done51
+	CMPB    72(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded52:
+	CMPB    73(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded53:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal54
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided55:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around56
+	VMOVDQU   Y6, (BX)
+	JMP       stored57
+
+around56:
 	VMOVNTDQ Y6, (BX)
 
-stored48:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  some50
 
-blocks41:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11668,35 +11973,41 @@ stored39:
 blocks36:
 divide34:
 block40:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded43:
-	CMPB    73(CX), $0x00
+group43:
+	CMPB    72(CX), $0x00
 	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded44:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded45:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal46
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided46
+	JMP     divided47
 
-reciprocal45:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11704,7 +12015,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided47:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11725,24 +12036,97 @@ divided46:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
+	VMOVDQU   Y8, (BX)(R8*4)
+	VMOVDQU   Y9, 32(BX)(R8*4)
+	JMP       stored49
+
+around48:
+	VMOVNTDQ Y8, (BX)(R8*4)
+	VMOVNTDQ Y9, 32(BX)(R8*4)
+
+stored49:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group43
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block40
+
+blocks41:
+some50:
+	TESTQ   AX, AX
+	JLE     done51
+	CMPB    72(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded52:
+	CMPB    73(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded53:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal54
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided55:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around56
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored48
+	JMP       stored57
 
-around47:
+around56:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored48:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  some50
 
-blocks41:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12273,49 +12657,53 @@ stored61:
 blocks55:
 divide53:
 block62:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks63
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near64
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near64:
-	CMPB    72(CX), $0x00
-	JEQ     loaded65
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded65:
-	CMPB    73(CX), $0x00
+group65:
+	CMPB    72(CX), $0x00
 	JEQ     loaded66
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded66:
-	CMPB      273(CX), $0x00
-	JNE       kind68
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done67
+	CMPB    73(CX), $0x00
+	JEQ     loaded67
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
 
-kind68:
-	VPMOVZXWD (DX), Y6
+loaded67:
+	CMPB      273(CX), $0x00
+	JNE       kind69
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
+	JMP       done68
+
+kind69:
+	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done67
+	JMP       done68
 
-done67:
+done68:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal70
+	JNE    reciprocal71
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided71
+	JMP    divided72
 
-reciprocal70:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12323,7 +12711,7 @@ reciprocal70:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided71:
+divided72:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12343,22 +12731,106 @@ divided71:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around72
-	VMOVDQU   Y6, (BX)
-	JMP       stored73
+	JNE       around73
+	VMOVDQU   Y6, (BX)(R8*2)
+	JMP       stored74
 
-around72:
+around73:
+	VMOVNTDQ Y6, (BX)(R8*2)
+
+stored74:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group65
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block62
+
+blocks63:
+some75:
+	TESTQ   AX, AX
+	JLE     done76
+	CMPB    72(CX), $0x00
+	JEQ     loaded77
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded77:
+	CMPB    73(CX), $0x00
+	JEQ     loaded78
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded78:
+	CMPB      273(CX), $0x00
+	JNE       kind80
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done79
+
+kind80:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done79
+
+done79:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal82
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided83
+
+reciprocal82:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided83:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU   Y6, (BX)
+	JMP       stored85
+
+around84:
 	VMOVNTDQ Y6, (BX)
 
-stored73:
+stored85:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block62
+	JMP  some75
 
-blocks63:
+done76:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12904,49 +13376,53 @@ stored61:
 blocks55:
 divide53:
 block62:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks63
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near64
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near64:
-	CMPB    72(CX), $0x00
-	JEQ     loaded65
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded65:
-	CMPB    73(CX), $0x00
+group65:
+	CMPB    72(CX), $0x00
 	JEQ     loaded66
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded66:
-	CMPB      273(CX), $0x00
-	JNE       kind68
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done67
+	CMPB    73(CX), $0x00
+	JEQ     loaded67
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
 
-kind68:
-	VPMOVZXWD (DX), Y6
+loaded67:
+	CMPB      273(CX), $0x00
+	JNE       kind69
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
+	JMP       done68
+
+kind69:
+	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done67
+	JMP       done68
 
-done67:
+done68:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal70
+	JNE    reciprocal71
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided71
+	JMP    divided72
 
-reciprocal70:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12954,7 +13430,7 @@ reciprocal70:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided71:
+divided72:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12975,24 +13451,111 @@ divided71:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around72
+	JNE       around73
+	VMOVDQU   Y8, (BX)(R8*4)
+	VMOVDQU   Y9, 32(BX)(R8*4)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Y8, (BX)(R8*4)
+	VMOVNTDQ Y9, 32(BX)(R8*4)
+
+stored74:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group65
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block62
+
+blocks63:
+some75:
+	TESTQ   AX, AX
+	JLE     done76
+	CMPB    72(CX), $0x00
+	JEQ     loaded77
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded77:
+	CMPB    73(CX), $0x00
+	JEQ     loaded78
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded78:
+	CMPB      273(CX), $0x00
+	JNE       kind80
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done79
+
+kind80:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done79
+
+done79:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal82
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided83
+
+reciprocal82:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided83:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around84
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored73
+	JMP       stored85
 
-around72:
+around84:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored73:
+stored85:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block62
+	JMP  some75
 
-blocks63:
+done76:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13369,35 +13932,41 @@ stored39:
 blocks36:
 divide34:
 block40:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded43:
-	CMPB    73(CX), $0x00
+group43:
+	CMPB    72(CX), $0x00
 	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded44:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded45:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal46
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided46
+	JMP     divided47
 
-reciprocal45:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13405,7 +13974,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided47:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -13419,24 +13988,90 @@ divided46:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around47
+	JNE      around48
+	VMOVDQU  Y6, (BX)(R8*4)
+	VMOVDQU  Y7, 32(BX)(R8*4)
+	JMP      stored49
+
+around48:
+	VMOVNTDQ Y6, (BX)(R8*4)
+	VMOVNTDQ Y7, 32(BX)(R8*4)
+
+stored49:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group43
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block40
+
+blocks41:
+some50:
+	TESTQ   AX, AX
+	JLE     done51
+	CMPB    72(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded52:
+	CMPB    73(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded53:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal54
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided55:
+	VCMPPS   $0x07, Y6, Y6, Y8
+	VCMPPS   $0x07, Y7, Y7, Y9
+	VANDPS   Y6, Y8, Y6
+	VANDPS   Y7, Y9, Y7
+	VROUNDPS $0x08, Y6, Y6
+	VROUNDPS $0x08, Y7, Y7
+	VADDPS   Y2, Y6, Y6
+	VADDPS   Y3, Y7, Y7
+	VMINPS   Y5, Y6, Y6
+	VMINPS   Y5, Y7, Y7
+	VMAXPS   Y4, Y6, Y6
+	VMAXPS   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around56
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored48
+	JMP      stored57
 
-around47:
+around56:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored48:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  some50
 
-blocks41:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13572,35 +14207,41 @@ row:
 	MOVQ BX, 248(CX)
 
 block16:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near18:
-	CMPB    72(CX), $0x00
-	JEQ     loaded19
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
+	XORQ R8, R8
 
-loaded19:
-	CMPB    73(CX), $0x00
+group19:
+	CMPB    72(CX), $0x00
 	JEQ     loaded20
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
 
 loaded20:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded21:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal22
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided22
+	JMP     divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -13608,7 +14249,7 @@ reciprocal21:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided22:
+divided23:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -13622,24 +14263,90 @@ divided22:
 	VMAXPD   Y4, Y6, Y6
 	VMAXPD   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around24
+	VMOVDQU  Y6, (BX)(R8*8)
+	VMOVDQU  Y7, 32(BX)(R8*8)
+	JMP      stored25
+
+around24:
+	VMOVNTDQ Y6, (BX)(R8*8)
+	VMOVNTDQ Y7, 32(BX)(R8*8)
+
+stored25:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group19
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block16
+
+blocks17:
+some26:
+	TESTQ   AX, AX
+	JLE     done27
+	CMPB    72(CX), $0x00
+	JEQ     loaded28
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded28:
+	CMPB    73(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded29:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided31:
+	VCMPPD   $0x07, Y6, Y6, Y8
+	VCMPPD   $0x07, Y7, Y7, Y9
+	VANDPD   Y6, Y8, Y6
+	VANDPD   Y7, Y9, Y7
+	VROUNDPD $0x08, Y6, Y6
+	VROUNDPD $0x08, Y7, Y7
+	VADDPD   Y2, Y6, Y6
+	VADDPD   Y3, Y7, Y7
+	VMINPD   Y5, Y6, Y6
+	VMINPD   Y5, Y7, Y7
+	VMAXPD   Y4, Y6, Y6
+	VMAXPD   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around32
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored24
+	JMP      stored33
 
-around23:
+around32:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored24:
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block16
+	JMP  some26
 
-blocks17:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14325,49 +15032,53 @@ done80:
 blocks75:
 divide73:
 block87:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near89:
-	CMPB    72(CX), $0x00
-	JEQ     loaded90
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R8, R8
 
-loaded90:
-	CMPB    73(CX), $0x00
+group90:
+	CMPB    72(CX), $0x00
 	JEQ     loaded91
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded91:
-	CMPB      273(CX), $0x00
-	JNE       kind93
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done92
+	CMPB    73(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
 
-kind93:
-	VPMOVZXWD (DX), Y6
+loaded92:
+	CMPB      273(CX), $0x00
+	JNE       kind94
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
+	JMP       done93
+
+kind94:
+	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done92
+	JMP       done93
 
-done92:
+done93:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal95
+	JNE    reciprocal96
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided96
+	JMP    divided97
 
-reciprocal95:
+reciprocal96:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14375,7 +15086,7 @@ reciprocal95:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided96:
+divided97:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14389,23 +15100,23 @@ divided96:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind98
+	JNE       kind99
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around99
-	VMOVDQU   X6, (BX)
-	VMOVDQU   X7, 16(BX)
-	JMP       stored100
+	JNE       around100
+	VMOVDQU   X6, (BX)(R8*2)
+	VMOVDQU   X7, 16(BX)(R8*2)
+	JMP       stored101
 
-around99:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X7, 16(BX)
+around100:
+	VMOVNTDQ X6, (BX)(R8*2)
+	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored100:
-	JMP done97
+stored101:
+	JMP done98
 
-kind98:
+kind99:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -14423,25 +15134,140 @@ kind98:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around102
-	VMOVDQU   Y6, (BX)
-	JMP       stored103
+	JNE       around103
+	VMOVDQU   Y6, (BX)(R8*2)
+	JMP       stored104
 
-around102:
+around103:
+	VMOVNTDQ Y6, (BX)(R8*2)
+
+stored104:
+	JMP done98
+
+done98:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group90
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block87
+
+blocks88:
+some105:
+	TESTQ   AX, AX
+	JLE     done106
+	CMPB    72(CX), $0x00
+	JEQ     loaded107
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded107:
+	CMPB    73(CX), $0x00
+	JEQ     loaded108
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded108:
+	CMPB      273(CX), $0x00
+	JNE       kind110
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done109
+
+kind110:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done109
+
+done109:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal112
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided113
+
+reciprocal112:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided113:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind115
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around116
+	VMOVDQU   X6, (BX)
+	VMOVDQU   X7, 16(BX)
+	JMP       stored117
+
+around116:
+	VMOVNTDQ X6, (BX)
+	VMOVNTDQ X7, 16(BX)
+
+stored117:
+	JMP done114
+
+kind115:
+	VPSRLD    $0x10, Y6, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y6, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y7, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y7, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y7, Y7, Y7
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y6
+	VPSRLD    $0x10, Y9, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around119
+	VMOVDQU   Y6, (BX)
+	JMP       stored120
+
+around119:
 	VMOVNTDQ Y6, (BX)
 
-stored103:
-	JMP done97
+stored120:
+	JMP done114
 
-done97:
+done114:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block87
+	JMP  some105
 
-blocks88:
+done106:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14489,35 +15315,41 @@ row:
 	MOVQ BX, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y2
+	VMOVUPS (SI)(R9*4), Y0
+	VMOVUPS 32(SI)(R9*4), Y1
 
 loaded6:
-	VMOVUPS (DX), Y2
-	VMOVUPS 32(DX), Y5
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (DI)(R9*4), Y2
+	VMOVUPS 32(DI)(R9*4), Y2
+
+loaded7:
+	VMOVUPS (DX)(R9*4), Y2
+	VMOVUPS 32(DX)(R9*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal8
 	VDIVPS  Y0, Y2, Y2
 	VDIVPS  Y1, Y5, Y5
-	JMP     divided8
+	JMP     divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -14525,7 +15357,7 @@ reciprocal7:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided8:
+divided9:
 	VMINPS       Y2, Y4, Y2
 	VMINPS       Y5, Y4, Y5
 	VMAXPS       Y2, Y3, Y2
@@ -14565,22 +15397,112 @@ divided8:
 	VEXTRACTI128 $0x01, Y2, X5
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      X2, (BX)
-	JMP          stored10
+	JNE          around10
+	VMOVDQU      X2, (BX)(R9*1)
+	JMP          stored11
 
-around9:
+around10:
+	VMOVNTDQ X2, (BX)(R9*1)
+
+stored11:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group5
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
+
+loaded15:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPS  Y0, Y2, Y2
+	VDIVPS  Y1, Y5, Y5
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided17:
+	VMINPS       Y2, Y4, Y2
+	VMINPS       Y5, Y4, Y5
+	VMAXPS       Y2, Y3, Y2
+	VMAXPS       Y5, Y3, Y5
+	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
+	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
+	VMAXPS       (R8), Y6, Y6
+	VMAXPS       (R8), Y7, Y7
+	VPADDD       64(R8), Y6, Y6
+	VPADDD       64(R8), Y7, Y7
+	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
+	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
+	VADDPS       Y6, Y8, Y8
+	VADDPS       Y7, Y9, Y9
+	VPSUBD       Y6, Y8, Y8
+	VPSUBD       Y7, Y9, Y9
+	VPSRLVD      128(R8), Y6, Y6
+	VPSRLVD      128(R8), Y7, Y7
+	VPADDD       Y6, Y8, Y6
+	VPADDD       Y7, Y9, Y7
+	VPSUBD       192(R8), Y6, Y6
+	VPSUBD       192(R8), Y7, Y7
+	VANDPS       all32_80000000<>+0(SB), Y2, Y8
+	VANDPS       all32_80000000<>+0(SB), Y5, Y9
+	VPSRLD       $0x18, Y8, Y8
+	VPSRLD       $0x18, Y9, Y9
+	VORPS        Y8, Y6, Y6
+	VORPS        Y9, Y7, Y7
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y5, Y5, Y5
+	VMOVUPS      256(R8), Y8
+	VBLENDVPS    Y2, Y8, Y6, Y2
+	VBLENDVPS    Y5, Y8, Y7, Y5
+	VPACKSSDW    Y5, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X5
+	VPACKUSWB    X5, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around18
+	VMOVDQU      X2, (BX)
+	JMP          stored19
+
+around18:
 	VMOVNTDQ X2, (BX)
 
-stored10:
+stored19:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  some12
 
-blocks3:
+done13:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14618,49 +15540,53 @@ row:
 	MOVQ BX, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y2
+	VMOVUPS (SI)(R9*4), Y0
+	VMOVUPS 32(SI)(R9*4), Y1
 
 loaded6:
-	CMPB      273(CX), $0x00
-	JNE       kind8
-	VCVTPH2PS (DX), Y2
-	VCVTPH2PS 16(DX), Y5
-	JMP       done7
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (DI)(R9*4), Y2
+	VMOVUPS 32(DI)(R9*4), Y2
 
-kind8:
-	VPMOVZXWD (DX), Y2
+loaded7:
+	CMPB      273(CX), $0x00
+	JNE       kind9
+	VCVTPH2PS (DX)(R9*2), Y2
+	VCVTPH2PS 16(DX)(R9*2), Y5
+	JMP       done8
+
+kind9:
+	VPMOVZXWD (DX)(R9*2), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R9*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y5, Y5
-	JMP       done7
+	JMP       done8
 
-done7:
+done8:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal10
+	JNE    reciprocal11
 	VDIVPS Y0, Y2, Y2
 	VDIVPS Y1, Y5, Y5
-	JMP    divided11
+	JMP    divided12
 
-reciprocal10:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -14668,7 +15594,7 @@ reciprocal10:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided11:
+divided12:
 	VMINPS       Y2, Y4, Y2
 	VMINPS       Y5, Y4, Y5
 	VMAXPS       Y2, Y3, Y2
@@ -14708,22 +15634,126 @@ divided11:
 	VEXTRACTI128 $0x01, Y2, X5
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X2, (BX)
-	JMP          stored13
+	JNE          around13
+	VMOVDQU      X2, (BX)(R9*1)
+	JMP          stored14
 
-around12:
+around13:
+	VMOVNTDQ X2, (BX)(R9*1)
+
+stored14:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group5
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some15:
+	TESTQ   AX, AX
+	JLE     done16
+	CMPB    72(CX), $0x00
+	JEQ     loaded17
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded17:
+	CMPB    73(CX), $0x00
+	JEQ     loaded18
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
+
+loaded18:
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y5
+	JMP       done19
+
+kind20:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y5, Y5
+	JMP       done19
+
+done19:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal22
+	VDIVPS Y0, Y2, Y2
+	VDIVPS Y1, Y5, Y5
+	JMP    divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided23:
+	VMINPS       Y2, Y4, Y2
+	VMINPS       Y5, Y4, Y5
+	VMAXPS       Y2, Y3, Y2
+	VMAXPS       Y5, Y3, Y5
+	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
+	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
+	VMAXPS       (R8), Y6, Y6
+	VMAXPS       (R8), Y7, Y7
+	VPADDD       64(R8), Y6, Y6
+	VPADDD       64(R8), Y7, Y7
+	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
+	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
+	VADDPS       Y6, Y8, Y8
+	VADDPS       Y7, Y9, Y9
+	VPSUBD       Y6, Y8, Y8
+	VPSUBD       Y7, Y9, Y9
+	VPSRLVD      128(R8), Y6, Y6
+	VPSRLVD      128(R8), Y7, Y7
+	VPADDD       Y6, Y8, Y6
+	VPADDD       Y7, Y9, Y7
+	VPSUBD       192(R8), Y6, Y6
+	VPSUBD       192(R8), Y7, Y7
+	VANDPS       all32_80000000<>+0(SB), Y2, Y8
+	VANDPS       all32_80000000<>+0(SB), Y5, Y9
+	VPSRLD       $0x18, Y8, Y8
+	VPSRLD       $0x18, Y9, Y9
+	VORPS        Y8, Y6, Y6
+	VORPS        Y9, Y7, Y7
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y5, Y5, Y5
+	VMOVUPS      256(R8), Y8
+	VBLENDVPS    Y2, Y8, Y6, Y2
+	VBLENDVPS    Y5, Y8, Y7, Y5
+	VPACKSSDW    Y5, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X5
+	VPACKUSWB    X5, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around24
+	VMOVDQU      X2, (BX)
+	JMP          stored25
+
+around24:
 	VMOVNTDQ X2, (BX)
 
-stored13:
+stored25:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  some15
 
-blocks3:
+done16:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

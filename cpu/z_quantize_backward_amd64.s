@@ -2548,36 +2548,45 @@ row:
 	MOVQ SI, 248(CX)
 
 block25:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near27:
-	CMPB    72(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R9, R9
 
-loaded28:
-	CMPB    73(CX), $0x00
+group28:
+	CMPB    72(CX), $0x00
 	JEQ     loaded29
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R9*4), Y0
+	VMOVUPS 32(DI)(R9*4), Y1
 
 loaded29:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPS (R8)(R9*4), Y2
+	VMOVUPS 32(R8)(R9*4), Y3
+
+loaded30:
+	VMOVUPS (BX)(R9*4), Y6
+	VMOVUPS 32(BX)(R9*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal31
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided31
+	JMP     divided32
 
-reciprocal30:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2585,7 +2594,78 @@ reciprocal30:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided31:
+divided32:
+	VROUNDPS $0x08, Y6, Y6
+	VROUNDPS $0x08, Y7, Y7
+	VADDPS   Y2, Y6, Y6
+	VADDPS   Y3, Y7, Y7
+	VCMPPS   $0x1d, Y4, Y6, Y8
+	VCMPPS   $0x1d, Y4, Y7, Y9
+	VCMPPS   $0x12, Y5, Y6, Y6
+	VCMPPS   $0x12, Y5, Y7, Y7
+	VANDPS   Y6, Y8, Y6
+	VANDPS   Y7, Y9, Y7
+	VMOVUPS  (DX)(R9*4), Y8
+	VMOVUPS  32(DX)(R9*4), Y9
+	VDIVPS   Y0, Y8, Y8
+	VDIVPS   Y1, Y9, Y9
+	VANDPS   Y8, Y6, Y6
+	VANDPS   Y9, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around33
+	VMOVDQU  Y6, (SI)(R9*4)
+	VMOVDQU  Y7, 32(SI)(R9*4)
+	JMP      stored34
+
+around33:
+	VMOVNTDQ Y6, (SI)(R9*4)
+	VMOVNTDQ Y7, 32(SI)(R9*4)
+
+stored34:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group28
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block25
+
+blocks26:
+some35:
+	TESTQ   AX, AX
+	JLE     done36
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded38:
+	VMOVUPS (BX), Y6
+	VMOVUPS 32(BX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal39
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided40
+
+reciprocal39:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided40:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2603,25 +2683,25 @@ divided31:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around32
+	JNE      around41
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored33
+	JMP      stored42
 
-around32:
+around41:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored33:
+stored42:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block25
+	JMP  some35
 
-blocks26:
+done36:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2772,36 +2852,45 @@ row:
 	MOVQ SI, 248(CX)
 
 block16:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks17
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near18
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near18:
-	CMPB    72(CX), $0x00
-	JEQ     loaded19
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	XORQ R9, R9
 
-loaded19:
-	CMPB    73(CX), $0x00
+group19:
+	CMPB    72(CX), $0x00
 	JEQ     loaded20
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	VMOVUPD (DI)(R9*8), Y0
+	VMOVUPD 32(DI)(R9*8), Y1
 
 loaded20:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
+	CMPB    73(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD (R8)(R9*8), Y2
+	VMOVUPD 32(R8)(R9*8), Y3
+
+loaded21:
+	VMOVUPD (BX)(R9*8), Y6
+	VMOVUPD 32(BX)(R9*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal22
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided22
+	JMP     divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -2809,7 +2898,78 @@ reciprocal21:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided22:
+divided23:
+	VROUNDPD $0x08, Y6, Y6
+	VROUNDPD $0x08, Y7, Y7
+	VADDPD   Y2, Y6, Y6
+	VADDPD   Y3, Y7, Y7
+	VCMPPD   $0x1d, Y4, Y6, Y8
+	VCMPPD   $0x1d, Y4, Y7, Y9
+	VCMPPD   $0x12, Y5, Y6, Y6
+	VCMPPD   $0x12, Y5, Y7, Y7
+	VANDPD   Y6, Y8, Y6
+	VANDPD   Y7, Y9, Y7
+	VMOVUPD  (DX)(R9*8), Y8
+	VMOVUPD  32(DX)(R9*8), Y9
+	VDIVPD   Y0, Y8, Y8
+	VDIVPD   Y1, Y9, Y9
+	VANDPD   Y8, Y6, Y6
+	VANDPD   Y9, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around24
+	VMOVDQU  Y6, (SI)(R9*8)
+	VMOVDQU  Y7, 32(SI)(R9*8)
+	JMP      stored25
+
+around24:
+	VMOVNTDQ Y6, (SI)(R9*8)
+	VMOVNTDQ Y7, 32(SI)(R9*8)
+
+stored25:
+	ADDQ $0x00000008, R9
+	CMPQ R9, $0x00000020
+	JNE  group19
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000020, AX
+	JMP  block16
+
+blocks17:
+some26:
+	TESTQ   AX, AX
+	JLE     done27
+	CMPB    72(CX), $0x00
+	JEQ     loaded28
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded28:
+	CMPB    73(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
+
+loaded29:
+	VMOVUPD (BX), Y6
+	VMOVUPD 32(BX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided31:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -2827,25 +2987,25 @@ divided22:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around32
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored24
+	JMP      stored33
 
-around23:
+around32:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored24:
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block16
+	JMP  some26
 
-blocks17:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3212,50 +3372,55 @@ row:
 	MOVQ SI, 248(CX)
 
 block47:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks48
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
 near49:
-	CMPB    72(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R9, R9
 
-loaded50:
-	CMPB    73(CX), $0x00
+group50:
+	CMPB    72(CX), $0x00
 	JEQ     loaded51
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R9*4), Y0
+	VMOVUPS 32(DI)(R9*4), Y1
 
 loaded51:
-	CMPB      273(CX), $0x00
-	JNE       kind53
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	JMP       done52
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (R8)(R9*4), Y2
+	VMOVUPS 32(R8)(R9*4), Y3
 
-kind53:
-	VPMOVZXWD (BX), Y6
+loaded52:
+	CMPB      273(CX), $0x00
+	JNE       kind54
+	VCVTPH2PS (BX)(R9*2), Y6
+	VCVTPH2PS 16(BX)(R9*2), Y7
+	JMP       done53
+
+kind54:
+	VPMOVZXWD (BX)(R9*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(BX)(R9*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done52
+	JMP       done53
 
-done52:
+done53:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal55
+	JNE    reciprocal56
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided56
+	JMP    divided57
 
-reciprocal55:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3263,7 +3428,7 @@ reciprocal55:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided56:
+divided57:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3275,43 +3440,43 @@ divided56:
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind58
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	JMP       done57
+	JNE       kind59
+	VCVTPH2PS (DX)(R9*2), Y8
+	VCVTPH2PS 16(DX)(R9*2), Y9
+	JMP       done58
 
-kind58:
-	VPMOVZXWD (DX), Y8
+kind59:
+	VPMOVZXWD (DX)(R9*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
+	VPMOVZXWD 16(DX)(R9*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done57
+	JMP       done58
 
-done57:
+done58:
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind61
+	JNE       kind62
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around62
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored63
+	JNE       around63
+	VMOVDQU   X6, (SI)(R9*2)
+	VMOVDQU   X7, 16(SI)(R9*2)
+	JMP       stored64
 
-around62:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
+around63:
+	VMOVNTDQ X6, (SI)(R9*2)
+	VMOVNTDQ X7, 16(SI)(R9*2)
 
-stored63:
-	JMP done60
+stored64:
+	JMP done61
 
-kind61:
+kind62:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -3329,26 +3494,160 @@ kind61:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around65
-	VMOVDQU   Y6, (SI)
-	JMP       stored66
+	JNE       around66
+	VMOVDQU   Y6, (SI)(R9*2)
+	JMP       stored67
 
-around65:
+around66:
+	VMOVNTDQ Y6, (SI)(R9*2)
+
+stored67:
+	JMP done61
+
+done61:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group50
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block47
+
+blocks48:
+some68:
+	TESTQ   AX, AX
+	JLE     done69
+	CMPB    72(CX), $0x00
+	JEQ     loaded70
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded70:
+	CMPB    73(CX), $0x00
+	JEQ     loaded71
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded71:
+	CMPB      273(CX), $0x00
+	JNE       kind73
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
+	JMP       done72
+
+kind73:
+	VPMOVZXWD (BX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(BX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done72
+
+done72:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal75
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided76
+
+reciprocal75:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided76:
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VCMPPS    $0x1d, Y4, Y6, Y8
+	VCMPPS    $0x1d, Y4, Y7, Y9
+	VCMPPS    $0x12, Y5, Y6, Y6
+	VCMPPS    $0x12, Y5, Y7, Y7
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind78
+	VCVTPH2PS (DX), Y8
+	VCVTPH2PS 16(DX), Y9
+	JMP       done77
+
+kind78:
+	VPMOVZXWD (DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 16(DX), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMOVAPS   Y8, Y8
+	VMOVAPS   Y9, Y9
+	JMP       done77
+
+done77:
+	VDIVPS    Y0, Y8, Y8
+	VDIVPS    Y1, Y9, Y9
+	VANDPS    Y8, Y6, Y6
+	VANDPS    Y9, Y7, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind81
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around82
+	VMOVDQU   X6, (SI)
+	VMOVDQU   X7, 16(SI)
+	JMP       stored83
+
+around82:
+	VMOVNTDQ X6, (SI)
+	VMOVNTDQ X7, 16(SI)
+
+stored83:
+	JMP done80
+
+kind81:
+	VPSRLD    $0x10, Y6, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y6, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y7, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y7, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y7, Y7, Y7
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y6
+	VPSRLD    $0x10, Y9, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU   Y6, (SI)
+	JMP       stored86
+
+around85:
 	VMOVNTDQ Y6, (SI)
 
-stored66:
-	JMP done60
+stored86:
+	JMP done80
 
-done60:
+done80:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block47
+	JMP  some68
 
-blocks48:
+done69:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3400,36 +3699,45 @@ row:
 	MOVQ SI, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI)(R9*4), Y0
+	VMOVUPS 32(DI)(R9*4), Y1
 
 loaded6:
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), Y5
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (R8)(R9*4), Y2
+	VMOVUPS 32(R8)(R9*4), Y2
+
+loaded7:
+	VMOVUPS (BX)(R9*4), Y2
+	VMOVUPS 32(BX)(R9*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal8
 	VDIVPS  Y0, Y2, Y2
 	VDIVPS  Y1, Y5, Y5
-	JMP     divided8
+	JMP     divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -3437,7 +3745,74 @@ reciprocal7:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided8:
+divided9:
+	VCMPPS  $0x1d, Y3, Y2, Y6
+	VCMPPS  $0x1d, Y3, Y5, Y7
+	VCMPPS  $0x12, Y4, Y2, Y2
+	VCMPPS  $0x12, Y4, Y5, Y5
+	VANDPS  Y2, Y6, Y2
+	VANDPS  Y5, Y7, Y5
+	VMOVUPS (DX)(R9*4), Y6
+	VMOVUPS 32(DX)(R9*4), Y7
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	VANDPS  Y6, Y2, Y2
+	VANDPS  Y7, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around10
+	VMOVDQU Y2, (SI)(R9*4)
+	VMOVDQU Y5, 32(SI)(R9*4)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y2, (SI)(R9*4)
+	VMOVNTDQ Y5, 32(SI)(R9*4)
+
+stored11:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group5
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
+
+loaded15:
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPS  Y0, Y2, Y2
+	VDIVPS  Y1, Y5, Y5
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided17:
 	VCMPPS  $0x1d, Y3, Y2, Y6
 	VCMPPS  $0x1d, Y3, Y5, Y7
 	VCMPPS  $0x12, Y4, Y2, Y2
@@ -3451,25 +3826,25 @@ divided8:
 	VANDPS  Y6, Y2, Y2
 	VANDPS  Y7, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around18
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored10
+	JMP     stored19
 
-around9:
+around18:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored10:
+stored19:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  some12
 
-blocks3:
+done13:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3511,36 +3886,45 @@ row:
 	MOVQ SI, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000008
+	CMPQ       AX, $0x00000020
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y2
+	VMOVUPD (DI)(R9*8), Y0
+	VMOVUPD 32(DI)(R9*8), Y1
 
 loaded6:
-	VMOVUPD (BX), Y2
-	VMOVUPD 32(BX), Y5
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPD (R8)(R9*8), Y2
+	VMOVUPD 32(R8)(R9*8), Y2
+
+loaded7:
+	VMOVUPD (BX)(R9*8), Y2
+	VMOVUPD 32(BX)(R9*8), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal8
 	VDIVPD  Y0, Y2, Y2
 	VDIVPD  Y1, Y5, Y5
-	JMP     divided8
+	JMP     divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y0, Y6, Y6
 	VMULPD  Y6, Y2, Y2
@@ -3548,7 +3932,74 @@ reciprocal7:
 	VDIVPD  Y1, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided8:
+divided9:
+	VCMPPD  $0x1d, Y3, Y2, Y6
+	VCMPPD  $0x1d, Y3, Y5, Y7
+	VCMPPD  $0x12, Y4, Y2, Y2
+	VCMPPD  $0x12, Y4, Y5, Y5
+	VANDPD  Y2, Y6, Y2
+	VANDPD  Y5, Y7, Y5
+	VMOVUPD (DX)(R9*8), Y6
+	VMOVUPD 32(DX)(R9*8), Y7
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	VANDPD  Y6, Y2, Y2
+	VANDPD  Y7, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around10
+	VMOVDQU Y2, (SI)(R9*8)
+	VMOVDQU Y5, 32(SI)(R9*8)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y2, (SI)(R9*8)
+	VMOVNTDQ Y5, 32(SI)(R9*8)
+
+stored11:
+	ADDQ $0x00000008, R9
+	CMPQ R9, $0x00000020
+	JNE  group5
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y2
+
+loaded15:
+	VMOVUPD (BX), Y2
+	VMOVUPD 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPD  Y0, Y2, Y2
+	VDIVPD  Y1, Y5, Y5
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y0, Y6, Y6
+	VMULPD  Y6, Y2, Y2
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y1, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided17:
 	VCMPPD  $0x1d, Y3, Y2, Y6
 	VCMPPD  $0x1d, Y3, Y5, Y7
 	VCMPPD  $0x12, Y4, Y2, Y2
@@ -3562,25 +4013,25 @@ divided8:
 	VANDPD  Y6, Y2, Y2
 	VANDPD  Y7, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around18
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored10
+	JMP     stored19
 
-around9:
+around18:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored10:
+stored19:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  some12
 
-blocks3:
+done13:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3622,50 +4073,55 @@ row:
 	MOVQ SI, 248(CX)
 
 block2:
-	CMPQ       AX, $0x00000010
+	CMPQ       AX, $0x00000040
 	JLT        blocks3
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R9, R9
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI)(R9*4), Y0
+	VMOVUPS 32(DI)(R9*4), Y1
 
 loaded6:
-	CMPB      273(CX), $0x00
-	JNE       kind8
-	VCVTPH2PS (BX), Y2
-	VCVTPH2PS 16(BX), Y5
-	JMP       done7
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (R8)(R9*4), Y2
+	VMOVUPS 32(R8)(R9*4), Y2
 
-kind8:
-	VPMOVZXWD (BX), Y2
+loaded7:
+	CMPB      273(CX), $0x00
+	JNE       kind9
+	VCVTPH2PS (BX)(R9*2), Y2
+	VCVTPH2PS 16(BX)(R9*2), Y5
+	JMP       done8
+
+kind9:
+	VPMOVZXWD (BX)(R9*2), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(BX)(R9*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y5, Y5
-	JMP       done7
+	JMP       done8
 
-done7:
+done8:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal10
+	JNE    reciprocal11
 	VDIVPS Y0, Y2, Y2
 	VDIVPS Y1, Y5, Y5
-	JMP    divided11
+	JMP    divided12
 
-reciprocal10:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -3673,7 +4129,7 @@ reciprocal10:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided11:
+divided12:
 	VCMPPS    $0x1d, Y3, Y2, Y6
 	VCMPPS    $0x1d, Y3, Y5, Y7
 	VCMPPS    $0x12, Y4, Y2, Y2
@@ -3681,43 +4137,43 @@ divided11:
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind13
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done12
+	JNE       kind14
+	VCVTPH2PS (DX)(R9*2), Y6
+	VCVTPH2PS 16(DX)(R9*2), Y7
+	JMP       done13
 
-kind13:
-	VPMOVZXWD (DX), Y6
+kind14:
+	VPMOVZXWD (DX)(R9*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R9*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done12
+	JMP       done13
 
-done12:
+done13:
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
 	VANDPS    Y7, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind16
+	JNE       kind17
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   X2, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored18
+	JNE       around18
+	VMOVDQU   X2, (SI)(R9*2)
+	VMOVDQU   X5, 16(SI)(R9*2)
+	JMP       stored19
 
-around17:
-	VMOVNTDQ X2, (SI)
-	VMOVNTDQ X5, 16(SI)
+around18:
+	VMOVNTDQ X2, (SI)(R9*2)
+	VMOVNTDQ X5, 16(SI)(R9*2)
 
-stored18:
-	JMP done15
+stored19:
+	JMP done16
 
-kind16:
+kind17:
 	VPSRLD    $0x10, Y2, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y2, Y6, Y6
@@ -3735,26 +4191,156 @@ kind16:
 	VPACKUSDW Y5, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   Y2, (SI)
-	JMP       stored21
+	JNE       around21
+	VMOVDQU   Y2, (SI)(R9*2)
+	JMP       stored22
 
-around20:
+around21:
+	VMOVNTDQ Y2, (SI)(R9*2)
+
+stored22:
+	JMP done16
+
+done16:
+	ADDQ $0x00000010, R9
+	CMPQ R9, $0x00000040
+	JNE  group5
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some23:
+	TESTQ   AX, AX
+	JLE     done24
+	CMPB    72(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded25:
+	CMPB    73(CX), $0x00
+	JEQ     loaded26
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
+
+loaded26:
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPH2PS (BX), Y2
+	VCVTPH2PS 16(BX), Y5
+	JMP       done27
+
+kind28:
+	VPMOVZXWD (BX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y5, Y5
+	JMP       done27
+
+done27:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal30
+	VDIVPS Y0, Y2, Y2
+	VDIVPS Y1, Y5, Y5
+	JMP    divided31
+
+reciprocal30:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided31:
+	VCMPPS    $0x1d, Y3, Y2, Y6
+	VCMPPS    $0x1d, Y3, Y5, Y7
+	VCMPPS    $0x12, Y4, Y2, Y2
+	VCMPPS    $0x12, Y4, Y5, Y5
+	VANDPS    Y2, Y6, Y2
+	VANDPS    Y5, Y7, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind33
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done32
+
+kind33:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done32
+
+done32:
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	VANDPS    Y6, Y2, Y2
+	VANDPS    Y7, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind36
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X5, 16(SI)
+
+stored38:
+	JMP done35
+
+kind36:
+	VPSRLD    $0x10, Y2, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y2, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y2
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around40
+	VMOVDQU   Y2, (SI)
+	JMP       stored41
+
+around40:
 	VMOVNTDQ Y2, (SI)
 
-stored21:
-	JMP done15
+stored41:
+	JMP done35
 
-done15:
+done35:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  some23
 
-blocks3:
+done24:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

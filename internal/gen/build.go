@@ -114,8 +114,11 @@ func (o *op) block(isa *isa, v variant) (group, elements int) {
 		group = min(group, o.group)
 	}
 	elements = group * isa.bytes / v.compute.size
-	if o.sums > 0 {
+	switch {
+	case o.sums > 0:
 		elements = stripeLanes
+	case !isa.masks:
+		elements *= 4 // or the loop's own steps take longer than a product
 	}
 	return group, elements
 }
