@@ -4,7 +4,7 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var weightKernels = []weightKernel{
 	{
-		needs: AVX512, lanes: 16, together: 2, few: weightFewRows,
+		needs: AVX512, lanes: 16, together: 2, few: weightFewRows, near: 1024, depth: 2048, sliced: true,
 		codes: map[tensor.DType]weightCodes{
 			tensor.S8: {weightStripesAVX512S8, packWeightsAVX512S8}, tensor.U8: {weightStripesAVX512U8, packWeightsAVX512U8},
 			tensor.S4: {weightStripesAVX512Packed, packWeightsAVX512Packed}, tensor.U4: {weightStripesAVX512Packed, packWeightsAVX512Packed},
@@ -13,7 +13,7 @@ var weightKernels = []weightKernel{
 		tiles:      weightTilesAVX512, pack: packStripesAVX512, fold: foldTilesAVX512,
 	},
 	{
-		needs: AVX2, lanes: 8, together: 1, few: 1,
+		needs: AVX2, lanes: 8, together: 1, few: 1, near: 1536, depth: weightLeastDepth,
 		codes: map[tensor.DType]weightCodes{
 			tensor.S8: {weightStripesAVX2S8, packWeightsAVX2S8}, tensor.U8: {weightStripesAVX2U8, packWeightsAVX2U8},
 			tensor.S4: {weightStripesAVX2S4, nil}, tensor.U4: {weightStripesAVX2U4, nil},

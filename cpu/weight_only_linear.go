@@ -32,7 +32,7 @@ type WeightLayer struct {
 
 // PackedSize is how many bytes m packed rows of x have.
 func PackedSize(m, k int64) int64 {
-	width := roundUp(k, Lanes) + ceilDiv(k, weightDepth)*weightSlack
+	width := roundUp(k, Lanes) + ceilDiv(k, weightLeastDepth)*weightSlack
 	if m <= weightFewRows {
 		width = max(width, packedWidth(k))
 	}

@@ -28,6 +28,9 @@ type weightKernel struct {
 	lanes      int   // of a vector
 	together   int   // vectors of a stripe that are multiplied at a time
 	few        int64 // rows of x that are multiplied on the way
+	near       int64 // positions that are multiplied at once
+	depth      int64 // of more, how many are multiplied before the next ones are
+	sliced     bool  // of more, what is for another time comes later: that of all times would not stay in the first cache
 	codes      map[tensor.DType]weightCodes
 	dequantize map[tensor.DType]dequantizeGroups
 	tiles      func(x *float32, xRow, rows int, w *float32, wRow, columns, steps, time, end int, lanes *float32, more int, sums *float32, sumsRow, folding int, folds *float32, foldsTile int)
@@ -41,8 +44,7 @@ const (
 	weightColumns     = 64      // sums that wait for their bias
 	weightTogether    = 16      // rows of weight that kernels take at most
 	weightPacked      = 1 << 12 // weights that are multiplied at a time at most, and stay in the first cache
-	weightNear        = 1024    // positions that kernels multiply at once; of more, what is for another time comes later
-	weightDepth       = 2048    // positions that are multiplied before the next ones are
+	weightLeastDepth  = 1024    // the least depth of a kernel
 	weightSlack       = 16      // elements that keep packed rows from meeting in a cache
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
 	weightRest        = 32      // positions that few rows of x take as long for as for one beside whole stripes
@@ -96,10 +98,11 @@ type weightRun struct {
 	*weightRow
 	*WeightTile
 	s      *weightScratch
-	takes  bool // else the definition does it
-	shared bool // weightCodes do
-	shift  int  // from a number of 32 positions to that of their scale
-	few    bool // rows of x are multiplied on the way
+	takes  bool  // else the definition does it
+	shared bool  // weightCodes do
+	shift  int   // from a number of 32 positions to that of their scale
+	few    bool  // rows of x are multiplied on the way
+	deep   int64 // positions that are multiplied before the next ones are
 }
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
@@ -109,6 +112,9 @@ func (r *weightRow) begin(t *WeightTile) weightRun {
 	run.shift, run.shared = bits.TrailingZeros64(uint64(units)), t.GroupSize%sharedUnit == 0 && units&(units-1) == 0
 	if t.GroupSize >= t.K {
 		run.shift, run.shared = 63, true
+	}
+	if run.deep = r.depth; t.K <= r.near {
+		run.deep = max(t.K, 1)
 	}
 	run.few = run.shared && t.M <= r.few && t.K%Lanes*t.M*weightRest <= t.K
 	return run
@@ -129,8 +135,8 @@ func (r *weightRun) packRow(m int64) {
 			evenFirst(row[:r.K/Lanes*Lanes], 2*r.lanes)
 		}
 	default:
-		for k := int64(0); k < r.K; k += weightDepth {
-			row := r.s.row[:min(weightDepth, r.K-k)]
+		for k := int64(0); k < r.K; k += r.deep {
+			row := r.s.row[:min(r.deep, r.K-k)]
 			loadRow(r.x, row, r.X.Row(m, k))
 			r.packStripes(row, r.packedPart(m, k), stripes(len(row)))
 		}

@@ -7,8 +7,8 @@ import (
 )
 
 // Many rows of x, and rows of weights, are packed. Where both fit the first cache, kernels multiply and fold
-// whole stripes. Of longer ones they take some vectors for all rows, then the others, and keep the sums of
-// what does not fit the second cache until the next positions come.
+// whole stripes. Of longer ones they keep the sums of what does not fit the second cache until the next positions
+// come; those of wide vectors take some vectors for all rows, then the others.
 
 // weightFolds is how many elements kernels keep from time to time at most, of two or three rows of x.
 const weightFolds = 192
@@ -18,9 +18,9 @@ func lined(s []float32) unsafe.Pointer {
 	return unsafe.Pointer(&s[misaligned(unsafe.Pointer(unsafe.SliceData(s)), tensor.F32)])
 }
 
-// packedPart returns where the positions of a row of x from k on, a multiple of weightDepth, are packed.
+// packedPart returns where the positions of a row of x from k on, a multiple of deep, are packed.
 func (r *weightRun) packedPart(m, k int64) *float32 {
-	return r.packed(r.M*(k+k/weightDepth*weightSlack) + m*packedRow(min(weightDepth, r.K-k)))
+	return r.packed(r.M*(k+k/r.deep*weightSlack) + m*packedRow(min(r.deep, r.K-k)))
 }
 
 // packedRow is the distance of packed rows of so many positions.
@@ -42,7 +42,7 @@ func (r *weightRun) apart(stripes int) int { return stripes * r.together * r.lan
 // multiplyTiles makes the sums of some columns.
 func (r *weightRun) multiplyTiles(first, end int64) {
 	for n := first; n < end; n += weightTogether {
-		for k := int64(0); k < r.K; k += weightDepth {
+		for k := int64(0); k < r.K; k += r.deep {
 			r.multiplyPart(n, min(weightTogether, end-n), n-first, k)
 		}
 	}
@@ -50,7 +50,7 @@ func (r *weightRun) multiplyTiles(first, end int64) {
 
 // multiplyPart multiplies some positions from k on of so many rows of weight from n on.
 func (r *weightRun) multiplyPart(n, count, column, k int64) {
-	size, rows := min(weightDepth, r.K-k), r.M1-r.M0
+	size, rows := min(r.deep, r.K-k), r.M1-r.M0
 	steps, row := stripes(int(size)), packedRow(size)
 	x, w := unsafe.Pointer(r.packedPart(r.M0, k)), lined(r.s.tile[:])
 	parts, folds, folding := lined(r.s.parts[:]), lined(r.s.folds[:]), 0
@@ -58,10 +58,12 @@ func (r *weightRun) multiplyPart(n, count, column, k int64) {
 		folding = 1
 	}
 	times := Lanes / (r.together * r.lanes)
-	together, foldsTile := times, 0
-	most := min(weightPacked/(row-weightSlack), weightTogether) / weightTileColumns * weightTileColumns
-	if r.K > weightNear {
-		together, foldsTile, most = 1, weightFolds*4, weightTileColumns
+	together, foldsTile, most := times, 0, int64(weightTileColumns)
+	if r.K <= weightLeastDepth { // else parts, which find each other's sums, have as many columns at a time
+		most = min(weightPacked/(row-weightSlack), weightTogether) / weightTileColumns * weightTileColumns
+	}
+	if r.sliced && r.K > r.near {
+		together, foldsTile = 1, weightFolds*4
 	}
 	for at := int64(0); at < count; at += most {
 		some := min(most, count-at)

@@ -75,7 +75,7 @@ func (k weightKernel) store(acc accumulators) {
 }
 
 // add adds a product to an accumulator, each rounded.
-func (k weightKernel) add(x any, w, to reg.VecVirtual) {
+func (k weightKernel) add(x, w any, to reg.VecVirtual) {
 	product := k.vector()
 	k.emit("VMULPS", x, w, product)
 	k.emit("VADDPS", product, to, to)
@@ -133,12 +133,17 @@ func (k weightKernel) tile(count int, wFirst reg.GPVirtual) {
 	time, again := param(c, "time"), k.newLabel("time")
 	c.Label(again)
 	acc, left := k.tileSums(count), param(c, "steps")
-	step := func(multiply func(x, weight, sum reg.VecVirtual)) {
+	step := func(multiply func(x, weight any, sum reg.VecVirtual)) {
 		for at := range together {
-			var weights [weightRows]reg.VecVirtual
+			var weights [weightRows]any
 			for i := range weights {
-				weights[i] = k.vector()
-				k.emit("VMOVUPS", w.at(i).Offset(at*bytes), weights[i])
+				if from := w.at(i).Offset(at * bytes); i < k.heldWeights(count) {
+					v := k.vector()
+					k.emit("VMOVUPS", from, v)
+					weights[i] = v
+				} else {
+					weights[i] = from
+				}
 			}
 			for row, vectors := range acc {
 				v := k.vector()
@@ -156,11 +161,11 @@ func (k weightKernel) tile(count int, wFirst reg.GPVirtual) {
 	k.eachSum(acc, func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", at, v) })
 	c.JMP(operand.LabelRef(begun))
 	c.Label(begin)
-	step(func(x, weight, sum reg.VecVirtual) { k.emit("VMULPS", x, weight, sum) }) // 0 is added at the end
+	step(func(x, weight any, sum reg.VecVirtual) { k.emit("VMULPS", weight, x, sum) }) // 0 is added at the end
 	c.DECQ(left)
 	c.Label(begun)
 	while(c, left, 1, k.newLabel("step"), k.newLabel("end"), func() {
-		step(func(x, weight, sum reg.VecVirtual) { k.add(x, weight, sum) })
+		step(func(x, weight any, sum reg.VecVirtual) { k.add(weight, x, sum) })
 	})
 	fold, done := k.newLabel("fold"), k.newLabel("done")
 	branch(c.CMPQ, place(c, "folding"), operand.Imm(0), c.JNE, fold)
@@ -173,6 +178,19 @@ func (k weightKernel) tile(count int, wFirst reg.GPVirtual) {
 	c.INCQ(time)
 	branch(c.CMPQ, time, place(c, "end"), c.JLT, again)
 	c.ADDQ(place(c, "foldsTile"), k.folds)
+}
+
+// heldWeights returns how many of the weights that so many rows of x meet are loaded first. Others are read by the
+// instructions that multiply: a load by itself takes the place of a product or a sum on Zen 3, which starts four
+// of those a cycle, but reads no more than two vectors.
+func (k weightKernel) heldWeights(rows int) int {
+	switch {
+	case k.isa.masks:
+		return weightRows
+	case rows == 1:
+		return 0
+	}
+	return 1
 }
 
 // tileSums returns a row's registers for each row of x: vectors of the first row of w, and so on.
