@@ -32,6 +32,8 @@ var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) 
 	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && lines)
 })}}
 
+var doublePair doublePairKernel = pairProductAVX2F64
+
 var codeSums = []rowSum{
 	{needs: AVX512, in: tensor.S8, out: tensor.F32, least: 1, codes: sumCodesAVX512S8},
 	{needs: AVX512, in: tensor.U8, out: tensor.F32, least: 1, codes: sumCodesAVX512U8},

@@ -7,4 +7,5 @@ var (
 	widenRows   []Row[func(to []int64, from []int32)]
 	copyRows    []Row[func(*RowCopies)]
 	codeSums    []rowSum
+	doublePair  doublePairKernel
 )

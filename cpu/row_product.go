@@ -56,9 +56,33 @@ type pairKernel struct {
 	run   func(x *byte, xStride int, y *byte, yStride int, xs, ys *int64, count, n int, to *float32)
 }
 
+// doublePairKernel is a generated function for one pair of rows of float64.
+type doublePairKernel func(x, y, later *float64, n int, lanes *[Lanes]float64, to *float64)
+
+// pairsEarly is how many pairs ahead it asks for memory.
+const pairsEarly = 4
+
+// productsOfDoubles is RowProducts by it.
+func productsOfDoubles(p *RowPairs, out Span) {
+	if !p.X.hasEvenRows() || !p.Y.hasEvenRows() || p.N == 0 || p.N > StripeBlock {
+		rowProductsGo[float64](p, out)
+		return
+	}
+	sums, lanes := BlockOf[float64](p.Scratch, 0, len(p.Xs)), lanesOf[float64](p.Scratch, 0)
+	row := func(m *Matrix, number int64) *float64 { return (*float64)(m.Row(number, 0).P) }
+	for i := range sums {
+		later := row(&p.Y, p.Ys[min(i+pairsEarly, len(p.Ys)-1)])
+		doublePair(row(&p.X, p.Xs[i]), row(&p.Y, p.Ys[i]), later, int(p.N), lanes, &sums[i])
+	}
+	Store(out, sums)
+}
+
 // pairRows makes the table of RowProducts.
 func pairRows(definition func(Types) (rowProducts, bool)) []Row[rowProducts] {
 	return tableOf(definition, func(isa ISA, t Types) (rowProducts, bool) {
+		if isa == AVX2 && t.In[0] == tensor.F64 && doublePair != nil {
+			return productsOfDoubles, true
+		}
 		for _, k := range pairKernels {
 			if k.needs == isa && k.dtype == t.In[0] {
 				slow, _ := definition(t)

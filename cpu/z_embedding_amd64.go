@@ -211,6 +211,12 @@ func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions 
 //go:noescape
 func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 
+// pairProductAVX2F64 sums, in Stripe order, the products of n elements of x and y,
+// and asks for as many from later on.
+//
+//go:noescape
+func pairProductAVX2F64(x *float64, y *float64, later *float64, n int, lanes *[64]float64, to *float64)
+
 // divideRowAVX512F32 divides n elements, a multiple of 32, and stores them in the compute type.
 //
 //go:noescape

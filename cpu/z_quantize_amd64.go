@@ -39,6 +39,8 @@ var quantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, tensor.None, 0, 0, 8, 8, false, false, false, quantizeAVX2F64I8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, tensor.None, 0, 0, 8, 8, false, false, false, quantizeAVX2F64I8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2BF16I8},
@@ -46,6 +48,9 @@ var quantizeKernels = kernels{
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S16, tensor.None, 0, 0, 8, 8, false, false, false, quantizeAVX2F64I16},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U16, tensor.None, 0, 0, 8, 8, false, false, false, quantizeAVX2F64I16},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.I32, tensor.None, 0, 0, 8, 8, false, false, false, quantizeAVX2F64I32},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
@@ -58,6 +63,8 @@ var quantizeKernels = kernels{
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, true, false, false, quantizeAVX2H16H16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 8, 0, false, false, false, quantizeAVX2F64F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 8, 0, false, false, false, quantizeAVX2F64F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
@@ -183,6 +190,13 @@ func quantizeAVX512H16F8(n int, call *kernelCall)
 //go:noescape
 func quantizeAVX2F32I8(n int, call *kernelCall)
 
+// quantizeAVX2F64I8 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F64I8(n int, call *kernelCall)
+
 // quantizeAVX2F16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
@@ -210,6 +224,20 @@ func quantizeAVX2F32I16(n int, call *kernelCall)
 //
 //go:noescape
 func quantizeAVX2F32I32(n int, call *kernelCall)
+
+// quantizeAVX2F64I16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F64I16(n int, call *kernelCall)
+
+// quantizeAVX2F64I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F64I32(n int, call *kernelCall)
 
 // quantizeAVX2H16I16 is, for i from 0 to n-1:
 //
@@ -252,6 +280,13 @@ func quantizeAVX2H16H16(n int, call *kernelCall)
 //
 //go:noescape
 func quantizeAVX2F32F8(n int, call *kernelCall)
+
+// quantizeAVX2F64F8 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX2F64F8(n int, call *kernelCall)
 
 // quantizeAVX2H16F8 is, for i from 0 to n-1:
 //

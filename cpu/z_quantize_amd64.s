@@ -9699,6 +9699,293 @@ DATA transposed32<>+24(SB)/4, $0x00000003
 DATA transposed32<>+28(SB)/4, $0x00000007
 GLOBL transposed32<>(SB), RODATA|NOPTR, $32
 
+// func quantizeAVX2F64I8(n int, call *kernelCall)
+// Requires: AVX, MMX+, SSE2
+TEXT ·quantizeAVX2F64I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand9:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block7:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near10
+	PREFETCHT1 (DX)(R11*1)
+
+near10:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided12:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPACKSSDW  X5, X4, X4
+	VPAND      all32_ff00ff<>+0(SB), X4, X4
+	VPACKUSWB  X4, X4, X4
+	VMOVQ      X4, R11
+	CMPB       76(CX), $0x00
+	JNE        around13
+	MOVQ       R11, (BX)
+	JMP        stored14
+
+around13:
+	MOVNTIQ R11, (BX)
+
+stored14:
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	SUBQ $0x00000008, DI
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block16:
+	CMPQ       AX, $0x00000020
+	JLT        blocks17
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near18:
+	XORQ R8, R8
+
+group19:
+	CMPB    72(CX), $0x00
+	JEQ     loaded20
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded20:
+	CMPB    73(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded21:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided23
+
+reciprocal22:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided23:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPACKSSDW  X7, X6, X6
+	VPAND      all32_ff00ff<>+0(SB), X6, X6
+	VPACKUSWB  X6, X6, X6
+	VMOVQ      X6, R9
+	CMPB       76(CX), $0x00
+	JNE        around24
+	MOVQ       R9, (BX)(R8*1)
+	JMP        stored25
+
+around24:
+	MOVNTIQ R9, (BX)(R8*1)
+
+stored25:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group19
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block16
+
+blocks17:
+some26:
+	TESTQ   AX, AX
+	JLE     done27
+	CMPB    72(CX), $0x00
+	JEQ     loaded28
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded28:
+	CMPB    73(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded29:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided31:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPACKSSDW  X7, X6, X6
+	VPAND      all32_ff00ff<>+0(SB), X6, X6
+	VPACKUSWB  X6, X6, X6
+	VMOVQ      X6, R8
+	CMPB       76(CX), $0x00
+	JNE        around32
+	MOVQ       R8, (BX)
+	JMP        stored33
+
+around32:
+	MOVNTIQ R8, (BX)
+
+stored33:
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some26
+
+done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
 // func quantizeAVX2F16I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
@@ -12127,6 +12414,571 @@ stored57:
 	JMP  some50
 
 done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F64I16(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·quantizeAVX2F64I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand9:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block7:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near10
+	PREFETCHT1 (DX)(R11*1)
+
+near10:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided12:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       76(CX), $0x00
+	JNE        around13
+	VMOVDQU    X4, (BX)
+	JMP        stored14
+
+around13:
+	VMOVNTDQ X4, (BX)
+
+stored14:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000008, DI
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block16:
+	CMPQ       AX, $0x00000020
+	JLT        blocks17
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near18:
+	XORQ R8, R8
+
+group19:
+	CMPB    72(CX), $0x00
+	JEQ     loaded20
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded20:
+	CMPB    73(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded21:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided23
+
+reciprocal22:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided23:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPAND      all32_ffff<>+0(SB), X6, X6
+	VPAND      all32_ffff<>+0(SB), X7, X7
+	VPACKUSDW  X7, X6, X6
+	CMPB       76(CX), $0x00
+	JNE        around24
+	VMOVDQU    X6, (BX)(R8*2)
+	JMP        stored25
+
+around24:
+	VMOVNTDQ X6, (BX)(R8*2)
+
+stored25:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group19
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block16
+
+blocks17:
+some26:
+	TESTQ   AX, AX
+	JLE     done27
+	CMPB    72(CX), $0x00
+	JEQ     loaded28
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded28:
+	CMPB    73(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded29:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided31:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPAND      all32_ffff<>+0(SB), X6, X6
+	VPAND      all32_ffff<>+0(SB), X7, X7
+	VPACKUSDW  X7, X6, X6
+	CMPB       76(CX), $0x00
+	JNE        around32
+	VMOVDQU    X6, (BX)
+	JMP        stored33
+
+around32:
+	VMOVNTDQ X6, (BX)
+
+stored33:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some26
+
+done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F64I32(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·quantizeAVX2F64I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand9:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block7:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near10
+	PREFETCHT1 (DX)(R11*1)
+
+near10:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided12:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       76(CX), $0x00
+	JNE        around13
+	VMOVDQU    X4, (BX)
+	VMOVDQU    X5, 16(BX)
+	JMP        stored14
+
+around13:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored14:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000008, DI
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block16:
+	CMPQ       AX, $0x00000020
+	JLT        blocks17
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near18:
+	XORQ R8, R8
+
+group19:
+	CMPB    72(CX), $0x00
+	JEQ     loaded20
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded20:
+	CMPB    73(CX), $0x00
+	JEQ     loaded21
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded21:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided23
+
+reciprocal22:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided23:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	CMPB       76(CX), $0x00
+	JNE        around24
+	VMOVDQU    X6, (BX)(R8*4)
+	VMOVDQU    X7, 16(BX)(R8*4)
+	JMP        stored25
+
+around24:
+	VMOVNTDQ X6, (BX)(R8*4)
+	VMOVNTDQ X7, 16(BX)(R8*4)
+
+stored25:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group19
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block16
+
+blocks17:
+some26:
+	TESTQ   AX, AX
+	JLE     done27
+	CMPB    72(CX), $0x00
+	JEQ     loaded28
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded28:
+	CMPB    73(CX), $0x00
+	JEQ     loaded29
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded29:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided31:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	CMPB       76(CX), $0x00
+	JNE        around32
+	VMOVDQU    X6, (BX)
+	VMOVDQU    X7, 16(BX)
+	JMP        stored33
+
+around32:
+	VMOVNTDQ X6, (BX)
+	VMOVNTDQ X7, 16(BX)
+
+stored33:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some26
+
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15500,6 +16352,237 @@ stored19:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
+	JMP  some12
+
+done13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F64F8(n int, call *kernelCall)
+// Requires: AVX, AVX2, MMX+, SSE2
+TEXT ·quantizeAVX2F64F8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD 56(CX), Y3
+	VBROADCASTSD 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near4
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
+
+near4:
+	XORQ R9, R9
+
+group5:
+	CMPB    72(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (SI)(R9*8), Y0
+	VMOVUPD 32(SI)(R9*8), Y1
+
+loaded6:
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPD (DI)(R9*8), Y2
+	VMOVUPD 32(DI)(R9*8), Y2
+
+loaded7:
+	VMOVUPD (DX)(R9*8), Y2
+	VMOVUPD 32(DX)(R9*8), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPD  Y0, Y2, Y2
+	VDIVPD  Y1, Y5, Y5
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y0, Y6, Y6
+	VMULPD  Y6, Y2, Y2
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y1, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided9:
+	VMINPD       Y2, Y4, Y2
+	VMINPD       Y5, Y4, Y5
+	VMAXPD       Y2, Y3, Y2
+	VMAXPD       Y5, Y3, Y5
+	VANDPD       all64_7ff0000000000000<>+0(SB), Y2, Y6
+	VANDPD       all64_7ff0000000000000<>+0(SB), Y5, Y7
+	VMAXPD       (R8), Y6, Y6
+	VMAXPD       (R8), Y7, Y7
+	VPADDQ       64(R8), Y6, Y6
+	VPADDQ       64(R8), Y7, Y7
+	VANDPD       all64_7fffffffffffffff<>+0(SB), Y2, Y8
+	VANDPD       all64_7fffffffffffffff<>+0(SB), Y5, Y9
+	VADDPD       Y6, Y8, Y8
+	VADDPD       Y7, Y9, Y9
+	VPSUBQ       Y6, Y8, Y8
+	VPSUBQ       Y7, Y9, Y9
+	VPSRLVQ      128(R8), Y6, Y6
+	VPSRLVQ      128(R8), Y7, Y7
+	VPADDQ       Y6, Y8, Y6
+	VPADDQ       Y7, Y9, Y7
+	VPSUBQ       192(R8), Y6, Y6
+	VPSUBQ       192(R8), Y7, Y7
+	VANDPD       all64_8000000000000000<>+0(SB), Y2, Y8
+	VANDPD       all64_8000000000000000<>+0(SB), Y5, Y9
+	VPSRLQ       $0x38, Y8, Y8
+	VPSRLQ       $0x38, Y9, Y9
+	VORPD        Y8, Y6, Y6
+	VORPD        Y9, Y7, Y7
+	VCMPPD       $0x03, Y2, Y2, Y2
+	VCMPPD       $0x03, Y5, Y5, Y5
+	VMOVUPD      256(R8), Y8
+	VBLENDVPD    Y2, Y8, Y6, Y2
+	VBLENDVPD    Y5, Y8, Y7, Y5
+	VEXTRACTI128 $0x01, Y2, X6
+	VSHUFPS      $0x88, X6, X2, X2
+	VEXTRACTI128 $0x01, Y5, X6
+	VSHUFPS      $0x88, X6, X5, X5
+	VPACKSSDW    X5, X2, X2
+	VPAND        all32_ff00ff<>+0(SB), X2, X2
+	VPACKUSWB    X2, X2, X2
+	VMOVQ        X2, R10
+	CMPB         76(CX), $0x00
+	JNE          around10
+	MOVQ         R10, (BX)(R9*1)
+	JMP          stored11
+
+around10:
+	MOVNTIQ R10, (BX)(R9*1)
+
+stored11:
+	ADDQ $0x00000008, R9
+	CMPQ R9, $0x00000020
+	JNE  group5
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some12:
+	TESTQ   AX, AX
+	JLE     done13
+	CMPB    72(CX), $0x00
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded14:
+	CMPB    73(CX), $0x00
+	JEQ     loaded15
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y2
+
+loaded15:
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPD  Y0, Y2, Y2
+	VDIVPD  Y1, Y5, Y5
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y0, Y6, Y6
+	VMULPD  Y6, Y2, Y2
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y1, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided17:
+	VMINPD       Y2, Y4, Y2
+	VMINPD       Y5, Y4, Y5
+	VMAXPD       Y2, Y3, Y2
+	VMAXPD       Y5, Y3, Y5
+	VANDPD       all64_7ff0000000000000<>+0(SB), Y2, Y6
+	VANDPD       all64_7ff0000000000000<>+0(SB), Y5, Y7
+	VMAXPD       (R8), Y6, Y6
+	VMAXPD       (R8), Y7, Y7
+	VPADDQ       64(R8), Y6, Y6
+	VPADDQ       64(R8), Y7, Y7
+	VANDPD       all64_7fffffffffffffff<>+0(SB), Y2, Y8
+	VANDPD       all64_7fffffffffffffff<>+0(SB), Y5, Y9
+	VADDPD       Y6, Y8, Y8
+	VADDPD       Y7, Y9, Y9
+	VPSUBQ       Y6, Y8, Y8
+	VPSUBQ       Y7, Y9, Y9
+	VPSRLVQ      128(R8), Y6, Y6
+	VPSRLVQ      128(R8), Y7, Y7
+	VPADDQ       Y6, Y8, Y6
+	VPADDQ       Y7, Y9, Y7
+	VPSUBQ       192(R8), Y6, Y6
+	VPSUBQ       192(R8), Y7, Y7
+	VANDPD       all64_8000000000000000<>+0(SB), Y2, Y8
+	VANDPD       all64_8000000000000000<>+0(SB), Y5, Y9
+	VPSRLQ       $0x38, Y8, Y8
+	VPSRLQ       $0x38, Y9, Y9
+	VORPD        Y8, Y6, Y6
+	VORPD        Y9, Y7, Y7
+	VCMPPD       $0x03, Y2, Y2, Y2
+	VCMPPD       $0x03, Y5, Y5, Y5
+	VMOVUPD      256(R8), Y8
+	VBLENDVPD    Y2, Y8, Y6, Y2
+	VBLENDVPD    Y5, Y8, Y7, Y5
+	VEXTRACTI128 $0x01, Y2, X6
+	VSHUFPS      $0x88, X6, X2, X2
+	VEXTRACTI128 $0x01, Y5, X6
+	VSHUFPS      $0x88, X6, X5, X5
+	VPACKSSDW    X5, X2, X2
+	VPAND        all32_ff00ff<>+0(SB), X2, X2
+	VPACKUSWB    X2, X2, X2
+	VMOVQ        X2, R9
+	CMPB         76(CX), $0x00
+	JNE          around18
+	MOVQ         R9, (BX)
+	JMP          stored19
+
+around18:
+	MOVNTIQ R9, (BX)
+
+stored19:
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
 	JMP  some12
 
 done13:

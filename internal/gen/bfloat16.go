@@ -143,11 +143,15 @@ func (k *kernel) words(v value, upper int) (words value) {
 		}
 		return words
 	}
-	halves := v
-	if upper == 1 {
-		halves = k.apply("VPSRLD", 16, v)
-	} else {
-		halves = k.apply("VPAND", k.constant(uint32(0xffff)), v)
+	var halves value
+	for _, x := range v {
+		half := k.sameSize(x)
+		if upper == 1 {
+			k.emit("VPSRLD", 16, x, half)
+		} else {
+			k.emit("VPAND", k.constant(uint32(0xffff)), x, half)
+		}
+		halves = append(halves, half)
 	}
 	if len(v) == 1 {
 		upper, to := k.c.XMM(), k.c.XMM()
@@ -155,12 +159,7 @@ func (k *kernel) words(v value, upper int) (words value) {
 		k.emit("VPACKUSDW", upper, halves[0].AsX(), to)
 		return value{to}
 	}
-	for i := 0; i < len(v); i += 2 {
-		to := both(i)
-		k.emit("VPACKUSDW", halves[i+1], halves[i], to)
-		k.emit("VPERMQ", 0xD8, to, to)
-	}
-	return words
+	return k.packPairs("VPACKUSDW", halves)
 }
 
 // wordNumbers are those of the lower or upper halves of two vectors, in order.

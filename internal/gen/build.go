@@ -149,12 +149,11 @@ func (o *op) strandBlock(isa *isa, v variant) int {
 	return stripeLanes
 }
 
-// variants returns what an instruction set has kernels for: AVX2 packs no
-// codes out of f64.
+// variants returns what an instruction set has kernels for.
 func (o *op) variants(isa *isa) []variant {
 	types := either(isa == avx2 && o.onAVX2 != nil, o.onAVX2, o.types)
 	return slices.DeleteFunc(slices.Clone(types), func(v variant) bool {
-		return !isa.masks && (o.chooses || v.compute == f64 && v.out != nil && v.out != f64)
+		return !isa.masks && o.chooses
 	})
 }
 

@@ -22,6 +22,7 @@ func embeddingSums(c *build.Context) {
 			(&rowPairs{kernel: k}).function()
 		}
 	})
+	pairProductDouble(c)
 }
 
 // rowSum is the kernel under construction. Places in lists are addresses: in that of

@@ -96,7 +96,10 @@ func loadE4M3(k *kernel, from memory) reg.VecVirtual {
 
 // sameSize returns a register of another's size.
 func (k *kernel) sameSize(r reg.VecVirtual) reg.VecVirtual {
-	if r.Size() == 32 {
+	switch r.Size() {
+	case 64:
+		return k.c.ZMM()
+	case 32:
 		return k.c.YMM()
 	}
 	return k.c.XMM()
@@ -154,10 +157,24 @@ func packFloat8(k *kernel, u value) []reg.Register {
 	sign := k.apply(k.integer("VPSRL"), 8*k.compute.size-8, k.sign(u))
 	code = k.apply(k.ps("VOR"), sign, code)
 	code = k.pick(k.compare(u, unordered, u), k.spread(k.float8(float8NaN)), code)
-	if k.double() {
+	switch {
+	case k.double() && k.isa.masks:
 		code = k.halves("VPMOVQD", code)
+	case k.double():
+		code = k.lowDwords(code)
 	}
 	return k.toBytes(code)
+}
+
+// lowDwords returns the lower halves of 64-bit integers, on AVX2.
+func (k *kernel) lowDwords(v value) (low value) {
+	for _, x := range v {
+		upper, four := k.c.XMM(), k.c.XMM()
+		k.emit("VEXTRACTI128", 1, x, upper)
+		k.emit("VSHUFPS", 0x88, upper, x.AsX(), four)
+		low = append(low, four)
+	}
+	return low
 }
 
 // spread loads a constant.

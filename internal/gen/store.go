@@ -58,6 +58,9 @@ func (k *kernel) put(packed []reg.Register, to memory) {
 
 func (k *kernel) putBy(name string, packed []reg.Register, to memory) {
 	for _, r := range packed {
+		if r.Size() == 8 {
+			name = either(name == "VMOVNTDQ", "MOVNTIQ", "MOVQ")
+		}
 		k.emit(name, r, to)
 		to = to.plus(int(r.Size()))
 	}

@@ -199,7 +199,13 @@ func (k *kernel) lowBytes(words value) {
 // packWordsToBytes packs 16-bit codes, a group of vectors.
 func (k *kernel) packWordsToBytes(words value) []reg.Register {
 	k.lowBytes(words)
-	if len(words) == 1 {
+	switch {
+	case len(words) == 1 && words[0].Size() == 16:
+		eight := k.c.GP64()
+		k.emit("VPACKUSWB", words[0], words[0], words[0])
+		k.emit("VMOVQ", words[0], eight)
+		return []reg.Register{eight}
+	case len(words) == 1:
 		upper, bytes := k.c.XMM(), k.c.XMM()
 		k.emit("VEXTRACTI128", 1, words[0], upper)
 		k.emit("VPACKUSWB", upper, words[0].AsX(), bytes)
@@ -229,15 +235,16 @@ func packWords(k *kernel, v value) (packed []reg.Register) {
 // quarters of a register, which are put in order then.
 func (k *kernel) packPairs(name string, v value) (packed value) {
 	for i := 0; i < len(v); i += 2 {
-		to := k.vector()
+		to := k.sameSize(v[i])
 		k.emit(name, v[i+1], v[i], to)
-		if k.isa.masks {
+		switch to.Size() {
+		case 64:
 			var quarters []operand.Constant
 			for i := range 8 {
 				quarters = append(quarters, operand.U64(i%4*2+i/4))
 			}
 			k.emit("VPERMQ", to, k.inRegister(k.table("quarters64", quarters...)), to)
-		} else {
+		case 32:
 			k.emit("VPERMQ", 0xD8, to, to)
 		}
 		packed = append(packed, to)
@@ -254,8 +261,16 @@ func (k *kernel) toInt32(v value) value {
 }
 
 // halves joins vectors whose elements an instruction narrows to 32 bits; in
-// the tail they fill half a vector.
+// the tail they fill half a vector. On AVX2 they stay apart: what lies in one
+// quarter of a register each is packed in order.
 func (k *kernel) halves(name string, v value) (whole value) {
+	if !k.isa.masks {
+		for _, x := range v {
+			whole = append(whole, k.c.XMM())
+			k.emit(name+"Y", x, whole[len(whole)-1])
+		}
+		return whole
+	}
 	for i := 0; i < len(v); i += 2 {
 		low := k.half()
 		k.emit(name, v[i], low)
@@ -264,11 +279,7 @@ func (k *kernel) halves(name string, v value) (whole value) {
 		}
 		high, both := k.half(), k.vector()
 		k.emit(name, v[i+1], high)
-		if k.isa.bytes == 64 {
-			k.emit("VINSERTI64X4", 1, high, low.AsZ(), both)
-		} else {
-			k.emit("VINSERTI128", 1, high, low.AsY(), both)
-		}
+		k.emit("VINSERTI64X4", 1, high, low.AsZ(), both)
 		whole = append(whole, both)
 	}
 	return whole
