@@ -22421,42 +22421,41 @@ end:
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -22468,132 +22467,132 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows13
 
 row12:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y8, Y9
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPS       32(DI)(R11*1), Y8, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y8, Y9
+	VMULPS       64(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPS       96(DI)(R11*1), Y8, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPS       96(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMULPS       128(DI)(R11*1), Y8, Y9
+	VMULPS       128(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   128(DI)(R12*1)
-	VMULPS       160(DI)(R11*1), Y8, Y9
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPS       160(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R11*1), Y8, Y9
+	VMULPS       192(R9)(R12*1), Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	PREFETCHT0   255(R8)(R12*1)
-	VMULPS       224(R8)(R11*1), Y8, Y8
+	PREFETCHT0   255(R9)(R13*1)
+	VMULPS       224(R9)(R12*1), Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row12
 
 rows13:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows15
 
 row14:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y8, Y9
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VMULPS       32(DI)(R11*1), Y8, Y9
+	VMULPS       32(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y8, Y9
+	VMULPS       64(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VMULPS       96(DI)(R11*1), Y8, Y9
+	VMULPS       96(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMULPS       128(DI)(R11*1), Y8, Y9
+	VMULPS       128(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VMULPS       160(DI)(R11*1), Y8, Y9
+	VMULPS       160(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R11*1), Y8, Y9
+	VMULPS       192(R9)(R12*1), Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R8)(R11*1), Y8, Y8
+	VMULPS       224(R9)(R12*1), Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row14
 
 rows15:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows17
 
 row16:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPS     32(DI)(R10*1), Y1, Y1
-	VADDPS     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPS     96(DI)(R10*1), Y3, Y3
-	VADDPS     128(DI)(R10*1), Y4, Y4
-	PREFETCHT0 128(DI)(R11*1)
-	VADDPS     160(DI)(R10*1), Y5, Y5
-	VADDPS     192(R8)(R10*1), Y6, Y6
-	PREFETCHT0 255(R8)(R11*1)
-	VADDPS     224(R8)(R10*1), Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	VADDPS     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPS     96(R8)(R11*1), Y3, Y3
+	VADDPS     128(R8)(R11*1), Y4, Y4
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPS     160(R8)(R11*1), Y5, Y5
+	VADDPS     192(R9)(R11*1), Y6, Y6
+	PREFETCHT0 255(R9)(R12*1)
+	VADDPS     224(R9)(R11*1), Y7, Y7
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row16
 
 rows17:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows19
 
 row18:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (DI)(R10*1), Y0, Y0
-	VADDPS 32(DI)(R10*1), Y1, Y1
-	VADDPS 64(DI)(R10*1), Y2, Y2
-	VADDPS 96(DI)(R10*1), Y3, Y3
-	VADDPS 128(DI)(R10*1), Y4, Y4
-	VADDPS 160(DI)(R10*1), Y5, Y5
-	VADDPS 192(R8)(R10*1), Y6, Y6
-	VADDPS 224(R8)(R10*1), Y7, Y7
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	VADDPS 64(R8)(R11*1), Y2, Y2
+	VADDPS 96(R8)(R11*1), Y3, Y3
+	VADDPS 128(R8)(R11*1), Y4, Y4
+	VADDPS 160(R8)(R11*1), Y5, Y5
+	VADDPS 192(R9)(R11*1), Y6, Y6
+	VADDPS 224(R9)(R11*1), Y7, Y7
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row18
 
 rows19:
@@ -22605,33 +22604,33 @@ summed20:
 final21:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around24
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
 	JMP     stored25
 
 around24:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored25:
 stored22:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -22643,27 +22642,27 @@ many7:
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow26
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored22
 
 narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip27
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty28
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -22680,30 +22679,30 @@ skip27:
 	JEQ       skip29
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip30
-	VPMOVZXWD (CX), Y8
+	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(CX), Y8
+	VPMOVZXWD 16(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(CX), Y8
+	VPMOVZXWD 32(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(CX), Y8
+	VPMOVZXWD 48(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(CX), Y8
+	VPMOVZXWD 64(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(CX), Y8
+	VPMOVZXWD 80(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y5, Y8, Y5
-	MOVQ      8(SP), DX
-	VPMOVZXWD 96(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VPMOVZXWD 96(DX)(BX*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y6, Y8, Y6
-	MOVQ      8(SP), DX
-	VPMOVZXWD 112(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VPMOVZXWD 112(DX)(BX*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
@@ -22726,11 +22725,11 @@ skip30:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU   Y0, (CX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored32:
 	VPSRLD    $0x10, Y2, Y0
@@ -22751,11 +22750,11 @@ stored32:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU   Y0, 32(CX)
+	VMOVDQU   Y0, 32(DX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored34:
 	VPSRLD    $0x10, Y4, Y0
@@ -22776,11 +22775,11 @@ stored34:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around35
-	VMOVDQU   Y0, 64(CX)
+	VMOVDQU   Y0, 64(DX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored36:
 	VPSRLD    $0x10, Y6, Y0
@@ -22801,12 +22800,12 @@ stored36:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around37
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 96(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 96(DX)(BX*2)
 	JMP       stored38
 
 around37:
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored38:
 	JMP stored22
@@ -22816,23 +22815,23 @@ skip29:
 	JEQ       skip39
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip40
-	VCVTPH2PS (CX), Y8
+	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(CX), Y8
+	VCVTPH2PS 16(DX), Y8
 	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(CX), Y8
+	VCVTPH2PS 32(DX), Y8
 	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(CX), Y8
+	VCVTPH2PS 48(DX), Y8
 	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(CX), Y8
+	VCVTPH2PS 64(DX), Y8
 	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(CX), Y8
+	VCVTPH2PS 80(DX), Y8
 	VADDPS    Y5, Y8, Y5
-	MOVQ      8(SP), DX
-	VCVTPH2PS 96(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
 	VADDPS    Y6, Y8, Y6
-	MOVQ      8(SP), DX
-	VCVTPH2PS 112(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
 skip40:
@@ -22840,53 +22839,53 @@ skip40:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around41
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored42
 
 around41:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored42:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around43
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored44
 
 around43:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored44:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around45
-	VMOVDQU   X0, 64(CX)
-	VMOVDQU   X1, 80(CX)
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
 	JMP       stored46
 
 around45:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
 stored46:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around47
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 96(CX)(DX*2)
-	VMOVDQU   X1, 112(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
 	JMP       stored48
 
 around47:
-	VMOVNTDQ X0, 96(CX)
-	VMOVNTDQ X1, 112(CX)
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
 
 stored48:
 	JMP stored22
@@ -22894,23 +22893,23 @@ stored48:
 skip39:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip49
-	VMOVUPS (CX), Y8
+	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(CX), Y8
+	VMOVUPS 32(DX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(CX), Y8
+	VMOVUPS 64(DX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(CX), Y8
+	VMOVUPS 96(DX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(CX), Y8
+	VMOVUPS 128(DX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(CX), Y8
+	VMOVUPS 160(DX), Y8
 	VADDPS  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPS 192(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
 	VADDPS  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPS 224(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
 skip49:
@@ -22923,18 +22922,18 @@ empty10:
 	JEQ     skip50
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around51
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 96(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
 	JMP     stored52
 
 around51:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored52:
 	JMP stored22
@@ -22942,37 +22941,37 @@ stored52:
 skip50:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around53
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
 	JMP     stored54
 
 around53:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
 stored54:
 	JMP stored22
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ  $0x00000040, (SP)
 	JLE   done1
-	ADDQ  $0x00000100, DI
+	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
 	JEQ   skip55
@@ -22982,29 +22981,27 @@ skip55:
 	JMP tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
 	JLE     narrower57
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over60
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result58:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many61
 
 few62:
@@ -23014,118 +23011,118 @@ few62:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty64
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none65
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows67
 
 row66:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y6, Y7
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPS       32(DI)(R11*1), Y6, Y7
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y6, Y7
+	VMULPS       64(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPS       96(DI)(R11*1), Y6, Y7
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPS       96(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMULPS       128(R8)(R11*1), Y6, Y7
+	VMULPS       128(R9)(R12*1), Y6, Y7
 	VADDPS       Y7, Y4, Y4
-	PREFETCHT0   191(R8)(R12*1)
-	VMULPS       160(R8)(R11*1), Y6, Y6
+	PREFETCHT0   191(R9)(R13*1)
+	VMULPS       160(R9)(R12*1), Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row66
 
 rows67:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows69
 
 row68:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y6, Y7
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	VMULPS       32(DI)(R11*1), Y6, Y7
+	VMULPS       32(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y6, Y7
+	VMULPS       64(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	VMULPS       96(DI)(R11*1), Y6, Y7
+	VMULPS       96(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMULPS       128(R8)(R11*1), Y6, Y7
+	VMULPS       128(R9)(R12*1), Y6, Y7
 	VADDPS       Y7, Y4, Y4
-	VMULPS       160(R8)(R11*1), Y6, Y6
+	VMULPS       160(R9)(R12*1), Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row68
 
 rows69:
 	JMP summed63
 
 none65:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows71
 
 row70:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPS     32(DI)(R10*1), Y1, Y1
-	VADDPS     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPS     96(DI)(R10*1), Y3, Y3
-	VADDPS     128(R8)(R10*1), Y4, Y4
-	PREFETCHT0 191(R8)(R11*1)
-	VADDPS     160(R8)(R10*1), Y5, Y5
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	VADDPS     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPS     96(R8)(R11*1), Y3, Y3
+	VADDPS     128(R9)(R11*1), Y4, Y4
+	PREFETCHT0 191(R9)(R12*1)
+	VADDPS     160(R9)(R11*1), Y5, Y5
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row70
 
 rows71:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows73
 
 row72:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (DI)(R10*1), Y0, Y0
-	VADDPS 32(DI)(R10*1), Y1, Y1
-	VADDPS 64(DI)(R10*1), Y2, Y2
-	VADDPS 96(DI)(R10*1), Y3, Y3
-	VADDPS 128(R8)(R10*1), Y4, Y4
-	VADDPS 160(R8)(R10*1), Y5, Y5
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	VADDPS 64(R8)(R11*1), Y2, Y2
+	VADDPS 96(R8)(R11*1), Y3, Y3
+	VADDPS 128(R9)(R11*1), Y4, Y4
+	VADDPS 160(R9)(R11*1), Y5, Y5
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row72
 
 rows73:
@@ -23137,29 +23134,29 @@ summed74:
 final75:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around78
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
 	JMP     stored79
 
 around78:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
 stored79:
 stored76:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result58
 	JMP  over60
 
@@ -23171,25 +23168,25 @@ many61:
 special77:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow80
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
 	JMP     stored76
 
 narrow80:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip81
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty82
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -23204,24 +23201,24 @@ skip81:
 	JEQ       skip83
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip84
-	VPMOVZXWD (CX), Y6
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
-	VPMOVZXWD 16(CX), Y6
+	VPMOVZXWD 16(DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y1, Y6, Y1
-	VPMOVZXWD 32(CX), Y6
+	VPMOVZXWD 32(DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y2, Y6, Y2
-	VPMOVZXWD 48(CX), Y6
+	VPMOVZXWD 48(DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y3, Y6, Y3
-	MOVQ      8(SP), DX
-	VPMOVZXWD 64(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 64(DX)(BX*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y4, Y6, Y4
-	MOVQ      8(SP), DX
-	VPMOVZXWD 80(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 80(DX)(BX*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
@@ -23244,11 +23241,11 @@ skip84:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around85
-	VMOVDQU   Y0, (CX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored86
 
 around85:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored86:
 	VPSRLD    $0x10, Y2, Y0
@@ -23269,11 +23266,11 @@ stored86:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around87
-	VMOVDQU   Y0, 32(CX)
+	VMOVDQU   Y0, 32(DX)
 	JMP       stored88
 
 around87:
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored88:
 	VPSRLD    $0x10, Y4, Y0
@@ -23294,12 +23291,12 @@ stored88:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around89
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 64(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 64(DX)(BX*2)
 	JMP       stored90
 
 around89:
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored90:
 	JMP stored76
@@ -23309,19 +23306,19 @@ skip83:
 	JEQ       skip91
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip92
-	VCVTPH2PS (CX), Y6
+	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
-	VCVTPH2PS 16(CX), Y6
+	VCVTPH2PS 16(DX), Y6
 	VADDPS    Y1, Y6, Y1
-	VCVTPH2PS 32(CX), Y6
+	VCVTPH2PS 32(DX), Y6
 	VADDPS    Y2, Y6, Y2
-	VCVTPH2PS 48(CX), Y6
+	VCVTPH2PS 48(DX), Y6
 	VADDPS    Y3, Y6, Y3
-	MOVQ      8(SP), DX
-	VCVTPH2PS 64(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
 	VADDPS    Y4, Y6, Y4
-	MOVQ      8(SP), DX
-	VCVTPH2PS 80(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
 skip92:
@@ -23329,40 +23326,40 @@ skip92:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around93
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored94
 
 around93:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored94:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around95
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored96
 
 around95:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored96:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around97
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 64(CX)(DX*2)
-	VMOVDQU   X1, 80(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
 	JMP       stored98
 
 around97:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
 stored98:
 	JMP stored76
@@ -23370,19 +23367,19 @@ stored98:
 skip91:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip99
-	VMOVUPS (CX), Y6
+	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
-	VMOVUPS 32(CX), Y6
+	VMOVUPS 32(DX), Y6
 	VADDPS  Y1, Y6, Y1
-	VMOVUPS 64(CX), Y6
+	VMOVUPS 64(DX), Y6
 	VADDPS  Y2, Y6, Y2
-	VMOVUPS 96(CX), Y6
+	VMOVUPS 96(DX), Y6
 	VADDPS  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPS 128(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
 	VADDPS  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPS 160(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
 skip99:
@@ -23395,16 +23392,16 @@ empty64:
 	JEQ     skip100
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around101
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
 	JMP     stored102
 
 around101:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored102:
 	JMP stored76
@@ -23412,56 +23409,54 @@ stored102:
 skip100:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around103
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
 	JMP     stored104
 
 around103:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
 stored104:
 	JMP stored76
 
 tooMany59:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over60:
 	JMP done1
 
 narrower57:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower106
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over109
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result107:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many110
 
 few111:
@@ -23469,104 +23464,104 @@ few111:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty113
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none114
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows116
 
 row115:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y4, Y5
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPS       32(DI)(R11*1), Y4, Y5
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R11*1), Y4, Y5
+	VMULPS       64(R9)(R12*1), Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	PREFETCHT0   127(R8)(R12*1)
-	VMULPS       96(R8)(R11*1), Y4, Y4
+	PREFETCHT0   127(R9)(R13*1)
+	VMULPS       96(R9)(R12*1), Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row115
 
 rows116:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows118
 
 row117:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y4, Y5
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VMULPS       32(DI)(R11*1), Y4, Y5
+	VMULPS       32(R8)(R12*1), Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R11*1), Y4, Y5
+	VMULPS       64(R9)(R12*1), Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R8)(R11*1), Y4, Y4
+	VMULPS       96(R9)(R12*1), Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row117
 
 rows118:
 	JMP summed112
 
 none114:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows120
 
 row119:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPS     32(DI)(R10*1), Y1, Y1
-	VADDPS     64(R8)(R10*1), Y2, Y2
-	PREFETCHT0 127(R8)(R11*1)
-	VADDPS     96(R8)(R10*1), Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	VADDPS     64(R9)(R11*1), Y2, Y2
+	PREFETCHT0 127(R9)(R12*1)
+	VADDPS     96(R9)(R11*1), Y3, Y3
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row119
 
 rows120:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows122
 
 row121:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (DI)(R10*1), Y0, Y0
-	VADDPS 32(DI)(R10*1), Y1, Y1
-	VADDPS 64(R8)(R10*1), Y2, Y2
-	VADDPS 96(R8)(R10*1), Y3, Y3
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	VADDPS 64(R9)(R11*1), Y2, Y2
+	VADDPS 96(R9)(R11*1), Y3, Y3
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row121
 
 rows122:
@@ -23578,25 +23573,25 @@ summed123:
 final124:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around127
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*4)
-	VMOVDQU Y3, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
 	JMP     stored128
 
 around127:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
 stored128:
 stored125:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result107
 	JMP  over109
 
@@ -23608,23 +23603,23 @@ many110:
 special126:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow129
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
 	JMP     stored125
 
 narrow129:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip130
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty131
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -23637,18 +23632,18 @@ skip130:
 	JEQ       skip132
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip133
-	VPMOVZXWD (CX), Y4
+	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(CX), Y4
+	VPMOVZXWD 16(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y1, Y4, Y1
-	MOVQ      8(SP), DX
-	VPMOVZXWD 32(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 32(DX)(BX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y2, Y4, Y2
-	MOVQ      8(SP), DX
-	VPMOVZXWD 48(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 48(DX)(BX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
@@ -23671,11 +23666,11 @@ skip133:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around134
-	VMOVDQU   Y0, (CX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored135
 
 around134:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored135:
 	VPSRLD    $0x10, Y2, Y0
@@ -23696,12 +23691,12 @@ stored135:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around136
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 32(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 32(DX)(BX*2)
 	JMP       stored137
 
 around136:
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored137:
 	JMP stored125
@@ -23711,15 +23706,15 @@ skip132:
 	JEQ       skip138
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip139
-	VCVTPH2PS (CX), Y4
+	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(CX), Y4
+	VCVTPH2PS 16(DX), Y4
 	VADDPS    Y1, Y4, Y1
-	MOVQ      8(SP), DX
-	VCVTPH2PS 32(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
 	VADDPS    Y2, Y4, Y2
-	MOVQ      8(SP), DX
-	VCVTPH2PS 48(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
 skip139:
@@ -23727,27 +23722,27 @@ skip139:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around140
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored141
 
 around140:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored141:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around142
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 32(CX)(DX*2)
-	VMOVDQU   X1, 48(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
 	JMP       stored143
 
 around142:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored143:
 	JMP stored125
@@ -23755,15 +23750,15 @@ stored143:
 skip138:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip144
-	VMOVUPS (CX), Y4
+	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y4
 	VADDPS  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPS 64(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPS 96(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
 skip144:
@@ -23776,14 +23771,14 @@ empty113:
 	JEQ     skip145
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around146
-	VMOVDQU Y0, (CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 32(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
 	JMP     stored147
 
 around146:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored147:
 	JMP stored125
@@ -23791,280 +23786,281 @@ stored147:
 skip145:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around148
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*4)
-	VMOVDQU Y0, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
 	JMP     stored149
 
 around148:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored149:
 	JMP stored125
 
 tooMany108:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over109:
 	JMP done1
 
 narrower106:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
 	JLT     narrower151
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over154
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip155
+	IMUL3Q  $-2, 8(SP), BX
+	ADDQ    BX, DX
+
+skip155:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over154
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result152:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many155
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many156
 
-few156:
+few157:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
-	JGE     empty158
+	CMPQ    BX, SI
+	JGE     empty159
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none159
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
+	JEQ     none160
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows162
+
+row161:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   63(R9)(R12*1)
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row161
+
+rows162:
+	CMPQ R10, SI
+	JGE  rows164
+
+row163:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows164
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows164
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows164
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row163
+
+rows164:
+	JMP summed158
+
+none160:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows161
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows166
 
-row160:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   63(R8)(R11*1)
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row160
-
-rows161:
-	CMPQ R9, BX
-	JGE  rows163
-
-row162:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows163
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows163
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows163
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row162
-
-rows163:
-	JMP summed157
-
-none159:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows165
-
-row164:
-	MOVQ       128(DI), R10
+row165:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VADDPS     (R8)(R9*1), Y0, Y0
-	PREFETCHT0 63(R8)(R10*1)
-	VADDPS     32(R8)(R9*1), Y1, Y1
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row164
+	VADDPS     (R9)(R10*1), Y0, Y0
+	PREFETCHT0 63(R9)(R11*1)
+	VADDPS     32(R9)(R10*1), Y1, Y1
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row165
 
-rows165:
-	CMPQ DI, BX
-	JGE  rows167
+rows166:
+	CMPQ R8, SI
+	JGE  rows168
 
-row166:
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows167
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows167
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows167
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JLT    row166
+row167:
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows168
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows168
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows168
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JLT    row167
 
-rows167:
-summed157:
-summed168:
+rows168:
+summed158:
+summed169:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special171
+	JNE  special172
 
-final169:
+final170:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around172
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored173
+	JNE     around173
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored174
 
-around172:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
+around173:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
 
-stored173:
-stored170:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+stored174:
+stored171:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result152
 	JMP  over154
 
-many155:
+many156:
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany153
-	JMP   few156
+	JMP   few157
 
-special171:
+special172:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow174
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored170
+	JEQ     narrow175
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored171
 
-narrow174:
+narrow175:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip175
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty176
-	SHRQ         $0x03, DI
+	JEQ          skip176
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty177
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty176:
-skip175:
+empty177:
+skip176:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip177
-	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip178
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip179
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VPMOVZXWD    (CX)(DX*2), Y2
+	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPMOVZXWD    16(DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip178:
+skip179:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24082,404 +24078,399 @@ skip178:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, (CX)(DX*2)
-	JMP       stored180
+	JNE       around180
+	VMOVDQU   Y0, (DX)
+	JMP       stored181
 
-around179:
-	VMOVNTDQ Y0, (CX)
+around180:
+	VMOVNTDQ Y0, (DX)
 
-stored180:
-	JMP stored170
+stored181:
+	JMP stored171
 
-skip177:
+skip178:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip181
-	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip182
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip183
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    16(CX)(DX*2), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip182:
+skip183:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around183
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	VMOVDQU   X1, 16(CX)(DX*2)
-	JMP       stored184
+	JNE       around184
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored185
 
-around183:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+around184:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored184:
-	JMP stored170
+stored185:
+	JMP stored171
 
-skip181:
+skip182:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip185
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	JEQ          skip186
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y2
+	VMOVUPS      (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      32(CX)(DX*4), Y2
+	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip185:
-	JMP final169
-
-empty158:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed168
-	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip186
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around187
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored188
-
-around187:
-	VMOVNTDQ Y0, (CX)
-
-stored188:
-	JMP stored170
-
 skip186:
+	JMP final170
+
+empty159:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed169
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip187
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around189
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored190
+	JNE     around188
+	VMOVDQU Y0, (DX)
+	JMP     stored189
 
-around189:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+around188:
+	VMOVNTDQ Y0, (DX)
 
-stored190:
-	JMP stored170
+stored189:
+	JMP stored171
+
+skip187:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around190
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored191
+
+around190:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored191:
+	JMP stored171
 
 tooMany153:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over154:
 	JMP done1
 
 narrower151:
-	XORQ CX, CX
+	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few193
+	JLT  few194
 
-tile191:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*4), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over197
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
+tile192:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x000000c0, mode+80(FP)
+	JEQ    skip199
+	IMUL3Q $-2, 8(SP), BX
+	ADDQ   BX, DX
 
-result195:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many198
+skip199:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over198
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few199:
+result196:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many200
+
+few201:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty201
+	CMPQ    BX, SI
+	JGE     empty203
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none202
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows204
-
-row203:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   31(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row203
-
-rows204:
-	CMPQ R10, BX
-	JGE  rows206
+	JEQ     none204
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows206
 
 row205:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows206
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows206
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows206
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows206
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows206
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows206
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows206
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	PREFETCHT0   31(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row205
 
 rows206:
-	JMP summed200
-
-none202:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows208
+	CMPQ R11, SI
+	JGE  rows208
 
 row207:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (R8)(R10*1), Y0, Y0
-	PREFETCHT0 31(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row207
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows208
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows208
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows208
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows208
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows208
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows208
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows208
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row207
 
 rows208:
-	CMPQ R9, BX
-	JGE  rows210
+	JMP summed202
+
+none204:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows210
 
 row209:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows210
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows210
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows210
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows210
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows210
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows210
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows210
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row209
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R9)(R11*1), Y0, Y0
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row209
 
 rows210:
-summed200:
-summed211:
+	CMPQ R10, SI
+	JGE  rows212
+
+row211:
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows212
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows212
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows212
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows212
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows212
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows212
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows212
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row211
+
+rows212:
+summed202:
+summed213:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special214
+	JNE  special216
 
-final212:
+final214:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around215
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored216
+	JNE     around217
+	VMOVDQU Y0, (DX)
+	JMP     stored218
 
-around215:
-	VMOVNTDQ Y0, (CX)
+around217:
+	VMOVNTDQ Y0, (DX)
 
-stored216:
-stored213:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result195
-	JMP  over197
+stored218:
+stored215:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result196
+	JMP  over198
 
-many198:
+many200:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany196
-	JMP   few199
+	JEQ   tooMany197
+	JMP   few201
 
-special214:
+special216:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow217
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored213
+	JEQ     narrow219
+	VMOVUPS Y0, (DX)
+	JMP     stored215
 
-narrow217:
+narrow219:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip218
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty219
-	SHRQ         $0x03, R9
+	JEQ          skip220
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty221
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty219:
-skip218:
+empty221:
+skip220:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip220
+	JEQ          skip222
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip221
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip223
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VPMOVZXWD    (CX)(DX*2), Y1
+	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip221:
+skip223:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -24490,403 +24481,400 @@ skip221:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around222
-	MOVQ         8(SP), DX
-	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored223
+	JNE          around224
+	VMOVDQU      X0, (DX)
+	JMP          stored225
 
-around222:
-	VMOVNTDQ X0, (CX)
+around224:
+	VMOVNTDQ X0, (DX)
 
-stored223:
-	JMP stored213
+stored225:
+	JMP stored215
 
-skip220:
+skip222:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip224
+	JEQ          skip226
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip225
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip227
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y1
+	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip225:
+skip227:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around226
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored227
+	JNE       around228
+	VMOVDQU   X0, (DX)
+	JMP       stored229
 
-around226:
-	VMOVNTDQ X0, (CX)
+around228:
+	VMOVNTDQ X0, (DX)
 
-stored227:
-	JMP stored213
+stored229:
+	JMP stored215
 
-skip224:
+skip226:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip228
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip230
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y1
+	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip228:
-	JMP final212
+skip230:
+	JMP final214
 
-empty201:
+empty203:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed211
+	JNE     summed213
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip229
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around230
-	MOVQ    8(SP), DX
-	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored231
-
-around230:
-	VMOVNTDQ X0, (CX)
-
-stored231:
-	JMP stored213
-
-skip229:
+	JEQ     skip231
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around232
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU X0, (DX)
 	JMP     stored233
 
 around232:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ X0, (DX)
 
 stored233:
-	JMP stored213
+	JMP stored215
 
-tooMany196:
-	MOVQ SI, results+24(FP)
+skip231:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around234
+	VMOVDQU Y0, (DX)
+	JMP     stored235
 
-over197:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
-	JNE  tile191
-	JMP  done194
+around234:
+	VMOVNTDQ Y0, (DX)
 
-few193:
-	MOVQ         CX, 8(SP)
-	LEAQ         (DI)(CX*4), R8
+stored235:
+	JMP stored215
+
+tooMany197:
+	MOVQ DI, results+24(FP)
+
+over198:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile192
+	JMP  done195
+
+few194:
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*4), R9
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	MOVQ         to+56(FP), CX
-	MOVQ         start+16(FP), SI
-	CMPQ         SI, results+24(FP)
-	JGE          over236
-	MOVQ         (SI), DX
-	SHLQ         $0x03, DX
-	ADDQ         positions+32(FP), DX
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+4, 8(SP), BX
+	ADDQ         BX, DX
+	TESTQ        $0x000000c0, mode+80(FP)
+	JEQ          skip239
+	IMUL3Q       $-2, 8(SP), BX
+	ADDQ         BX, DX
 
-result234:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many237
+skip239:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over238
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few238:
+result236:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many240
+
+few241:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty240
+	CMPQ    BX, SI
+	JGE     empty243
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none241
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
+	JEQ     none244
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows246
+
+row245:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row245
+
+rows246:
+	CMPQ R10, SI
+	JGE  rows248
+
+row247:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows248
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows248
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows248
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows248
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows248
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows248
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows248
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row247
+
+rows248:
+	JMP summed242
+
+none244:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows243
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows250
 
-row242:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row242
-
-rows243:
-	CMPQ R9, BX
-	JGE  rows245
-
-row244:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows245
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows245
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows245
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows245
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows245
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows245
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows245
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row244
-
-rows245:
-	JMP summed239
-
-none241:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows247
-
-row246:
-	MOVQ       128(DI), R10
+row249:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	PREFETCHT0 31(R8)(R10*1)
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row246
+	PREFETCHT0 31(R9)(R11*1)
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row249
 
-rows247:
-	CMPQ DI, BX
-	JGE  rows249
+rows250:
+	CMPQ R8, SI
+	JGE  rows252
 
-row248:
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+row251:
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows249
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows252
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows249
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows252
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows249
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows252
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows249
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows252
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows249
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows252
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows249
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows252
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows249
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows252
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JLT        row248
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JLT        row251
 
-rows249:
-summed239:
-summed250:
+rows252:
+summed242:
+summed253:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special253
+	JNE  special256
 
-final251:
-	MOVQ       8(SP), DX
-	VMASKMOVPS Y0, Y1, (CX)(DX*4)
+final254:
+	VMASKMOVPS Y0, Y1, (DX)
 
-stored252:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result234
-	JMP  over236
+stored255:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result236
+	JMP  over238
 
-many237:
+many240:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany235
-	JMP   few238
+	JEQ   tooMany237
+	JMP   few241
 
-special253:
+special256:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow254
-	MOVQ       8(SP), DX
-	VMASKMOVPS Y0, Y1, (CX)(DX*4)
-	JMP        stored252
+	JEQ        narrow257
+	VMASKMOVPS Y0, Y1, (DX)
+	JMP        stored255
 
-narrow254:
+narrow257:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip255
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty256
-	SHRQ         $0x03, DI
+	JEQ          skip258
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty259
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 
-empty256:
-skip255:
+empty259:
+skip258:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip257
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X2
+	JEQ          skip260
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMASKMOVPS   (CX)(DX*4), Y1, Y2
+	VMASKMOVPS   (DX), Y1, Y2
 	VADDPS       Y0, Y2, Y0
 
-skip257:
-	JMP final251
+skip260:
+	JMP final254
 
-empty240:
-	JMP summed250
+empty243:
+	JMP summed253
 
-tooMany235:
-	MOVQ SI, results+24(FP)
+tooMany237:
+	MOVQ DI, results+24(FP)
 
-over236:
-done194:
+over238:
+done195:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -24929,18 +24917,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none258
+	JEQ   none261
 	SUBQ  positions+32(FP), CX
 
-none258:
+none261:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile260:
+tile263:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower261
+	JLE     narrower264
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -24949,21 +24937,21 @@ tile260:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over264
+	JGE     over267
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result262:
+result265:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many265
+	JGT  many268
 
-few266:
+few269:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24973,7 +24961,7 @@ few266:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty267
+	JGE     empty270
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -24985,9 +24973,9 @@ few266:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows269
+	JGE     rows272
 
-row268:
+row271:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25034,13 +25022,13 @@ row268:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row268
+	JLT          row271
 
-rows269:
+rows272:
 	CMPQ R13, SI
-	JGE  rows271
+	JGE  rows274
 
-row270:
+row273:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25081,16 +25069,16 @@ row270:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row270
+	JLT          row273
 
-rows271:
-summed272:
+rows274:
+summed275:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special275
+	JNE  special278
 
-final273:
+final276:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around276
+	JNE     around279
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25100,9 +25088,9 @@ final273:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored277
+	JMP     stored280
 
-around276:
+around279:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -25112,23 +25100,23 @@ around276:
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
 
+stored280:
 stored277:
-stored274:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result262
-	JMP  over264
+	JLT  result265
+	JMP  over267
 
-many265:
+many268:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany263
-	JMP   few266
+	JEQ   tooMany266
+	JMP   few269
 
-special275:
+special278:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow278
+	JEQ     narrow281
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25139,14 +25127,14 @@ special275:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored274
+	JMP     stored277
 
-narrow278:
+narrow281:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip279
+	JEQ          skip282
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty280
+	JEQ          empty283
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -25160,12 +25148,12 @@ narrow278:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty280:
-skip279:
+empty283:
+skip282:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip281
+	JEQ       skip284
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip282
+	JEQ       skip285
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25193,7 +25181,7 @@ skip279:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip282:
+skip285:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25211,14 +25199,14 @@ skip282:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around283
+	JNE       around286
 	VMOVDQU   Y0, (DX)
-	JMP       stored284
+	JMP       stored287
 
-around283:
+around286:
 	VMOVNTDQ Y0, (DX)
 
-stored284:
+stored287:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25236,14 +25224,14 @@ stored284:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around285
+	JNE       around288
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored286
+	JMP       stored289
 
-around285:
+around288:
 	VMOVNTDQ Y0, 32(DX)
 
-stored286:
+stored289:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25261,14 +25249,14 @@ stored286:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around287
+	JNE       around290
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored288
+	JMP       stored291
 
-around287:
+around290:
 	VMOVNTDQ Y0, 64(DX)
 
-stored288:
+stored291:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25286,22 +25274,22 @@ stored288:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
+	JNE       around292
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored290
+	JMP       stored293
 
-around289:
+around292:
 	VMOVNTDQ Y0, 96(DX)
 
-stored290:
-	JMP stored274
+stored293:
+	JMP stored277
 
-skip281:
+skip284:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip291
+	JEQ       skip294
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip292
+	JEQ       skip295
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25321,65 +25309,65 @@ skip281:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip292:
+skip295:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around293
+	JNE       around296
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored294
+	JMP       stored297
 
-around293:
+around296:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored294:
+stored297:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around298
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored296
+	JMP       stored299
 
-around295:
+around298:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored296:
+stored299:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around297
+	JNE       around300
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored298
+	JMP       stored301
 
-around297:
+around300:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored298:
+stored301:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around299
+	JNE       around302
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored300
+	JMP       stored303
 
-around299:
+around302:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
 
-stored300:
-	JMP stored274
+stored303:
+	JMP stored277
 
-skip291:
+skip294:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip301
+	JEQ     skip304
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25399,35 +25387,35 @@ skip291:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip301:
-	JMP final273
+skip304:
+	JMP final276
 
-empty267:
+empty270:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed272
+	JNE     summed275
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip302
+	JEQ     skip305
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around303
+	JNE     around306
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored304
+	JMP     stored307
 
-around303:
+around306:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored304:
-	JMP stored274
+stored307:
+	JMP stored277
 
-skip302:
+skip305:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around305
+	JNE     around308
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25437,9 +25425,9 @@ skip302:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored306
+	JMP     stored309
 
-around305:
+around308:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25449,28 +25437,28 @@ around305:
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
 
-stored306:
-	JMP stored274
+stored309:
+	JMP stored277
 
-tooMany263:
+tooMany266:
 	MOVQ DI, results+24(FP)
 
-over264:
+over267:
 	SUBQ  $0x00000040, (SP)
-	JLE   done259
+	JLE   done262
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip307
+	JEQ   skip310
 	ADDQ  $-128, to+72(FP)
 
-skip307:
-	JMP tile260
+skip310:
+	JMP tile263
 
-narrower261:
+narrower264:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower309
+	JLE     narrower312
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25479,21 +25467,21 @@ narrower261:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over312
+	JGE     over315
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result310:
+result313:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many313
+	JGT  many316
 
-few314:
+few317:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25501,7 +25489,7 @@ few314:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty315
+	JGE     empty318
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25513,9 +25501,9 @@ few314:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows317
+	JGE     rows320
 
-row316:
+row319:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25553,13 +25541,13 @@ row316:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row316
+	JLT          row319
 
-rows317:
+rows320:
 	CMPQ R13, SI
-	JGE  rows319
+	JGE  rows322
 
-row318:
+row321:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25592,16 +25580,16 @@ row318:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row318
+	JLT          row321
 
-rows319:
-summed320:
+rows322:
+summed323:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special323
+	JNE  special326
 
-final321:
+final324:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around324
+	JNE     around327
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25609,9 +25597,9 @@ final321:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored325
+	JMP     stored328
 
-around324:
+around327:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -25619,23 +25607,23 @@ around324:
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
 
+stored328:
 stored325:
-stored322:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result310
-	JMP  over312
+	JLT  result313
+	JMP  over315
 
-many313:
+many316:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany311
-	JMP   few314
+	JEQ   tooMany314
+	JMP   few317
 
-special323:
+special326:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow326
+	JEQ     narrow329
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25644,14 +25632,14 @@ special323:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored322
+	JMP     stored325
 
-narrow326:
+narrow329:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip327
+	JEQ          skip330
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty328
+	JEQ          empty331
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25663,12 +25651,12 @@ narrow326:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty328:
-skip327:
+empty331:
+skip330:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip329
+	JEQ       skip332
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip330
+	JEQ       skip333
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25690,7 +25678,7 @@ skip327:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip330:
+skip333:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25708,14 +25696,14 @@ skip330:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around331
+	JNE       around334
 	VMOVDQU   Y0, (DX)
-	JMP       stored332
+	JMP       stored335
 
-around331:
+around334:
 	VMOVNTDQ Y0, (DX)
 
-stored332:
+stored335:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25733,14 +25721,14 @@ stored332:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around333
+	JNE       around336
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored334
+	JMP       stored337
 
-around333:
+around336:
 	VMOVNTDQ Y0, 32(DX)
 
-stored334:
+stored337:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25758,22 +25746,22 @@ stored334:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around335
+	JNE       around338
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored336
+	JMP       stored339
 
-around335:
+around338:
 	VMOVNTDQ Y0, 64(DX)
 
-stored336:
-	JMP stored322
+stored339:
+	JMP stored325
 
-skip329:
+skip332:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip337
+	JEQ       skip340
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip338
+	JEQ       skip341
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25789,52 +25777,52 @@ skip329:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip338:
+skip341:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around339
+	JNE       around342
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored340
+	JMP       stored343
 
-around339:
+around342:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored340:
+stored343:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around341
+	JNE       around344
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored342
+	JMP       stored345
 
-around341:
+around344:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored342:
+stored345:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around343
+	JNE       around346
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored344
+	JMP       stored347
 
-around343:
+around346:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored344:
-	JMP stored322
+stored347:
+	JMP stored325
 
-skip337:
+skip340:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip345
+	JEQ     skip348
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25850,33 +25838,33 @@ skip337:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip345:
-	JMP final321
+skip348:
+	JMP final324
 
-empty315:
+empty318:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed320
+	JNE     summed323
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip346
+	JEQ     skip349
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around347
+	JNE     around350
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored348
+	JMP     stored351
 
-around347:
+around350:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 
-stored348:
-	JMP stored322
+stored351:
+	JMP stored325
 
-skip346:
+skip349:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around349
+	JNE     around352
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25884,9 +25872,9 @@ skip346:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored350
+	JMP     stored353
 
-around349:
+around352:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25894,19 +25882,19 @@ around349:
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
 
-stored350:
-	JMP stored322
+stored353:
+	JMP stored325
 
-tooMany311:
+tooMany314:
 	MOVQ DI, results+24(FP)
 
-over312:
-	JMP done259
+over315:
+	JMP done262
 
-narrower309:
+narrower312:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower352
+	JLE     narrower355
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -25915,27 +25903,27 @@ narrower309:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over355
+	JGE     over358
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result353:
+result356:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many356
+	JGT  many359
 
-few357:
+few360:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty358
+	JGE     empty361
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25947,9 +25935,9 @@ few357:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows360
+	JGE     rows363
 
-row359:
+row362:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25978,13 +25966,13 @@ row359:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row359
+	JLT          row362
 
-rows360:
+rows363:
 	CMPQ R13, SI
-	JGE  rows362
+	JGE  rows365
 
-row361:
+row364:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26009,60 +25997,60 @@ row361:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row361
+	JLT          row364
 
-rows362:
-summed363:
+rows365:
+summed366:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special366
+	JNE  special369
 
-final364:
+final367:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around367
+	JNE     around370
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored368
+	JMP     stored371
 
-around367:
+around370:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
+stored371:
 stored368:
-stored365:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result353
-	JMP  over355
+	JLT  result356
+	JMP  over358
 
-many356:
+many359:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany354
-	JMP   few357
+	JEQ   tooMany357
+	JMP   few360
 
-special366:
+special369:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow369
+	JEQ     narrow372
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored365
+	JMP     stored368
 
-narrow369:
+narrow372:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip370
+	JEQ          skip373
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty371
+	JEQ          empty374
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -26072,12 +26060,12 @@ narrow369:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty371:
-skip370:
+empty374:
+skip373:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip372
+	JEQ       skip375
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip373
+	JEQ       skip376
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26093,7 +26081,7 @@ skip370:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip373:
+skip376:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26111,14 +26099,14 @@ skip373:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around374
+	JNE       around377
 	VMOVDQU   Y0, (DX)
-	JMP       stored375
+	JMP       stored378
 
-around374:
+around377:
 	VMOVNTDQ Y0, (DX)
 
-stored375:
+stored378:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26136,22 +26124,22 @@ stored375:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around376
+	JNE       around379
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored377
+	JMP       stored380
 
-around376:
+around379:
 	VMOVNTDQ Y0, 32(DX)
 
-stored377:
-	JMP stored365
+stored380:
+	JMP stored368
 
-skip372:
+skip375:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip381
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip379
+	JEQ       skip382
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26163,39 +26151,39 @@ skip372:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip379:
+skip382:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around380
+	JNE       around383
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored381
+	JMP       stored384
 
-around380:
+around383:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored381:
+stored384:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around382
+	JNE       around385
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored383
+	JMP       stored386
 
-around382:
+around385:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored383:
-	JMP stored365
+stored386:
+	JMP stored368
 
-skip378:
+skip381:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip384
+	JEQ     skip387
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26207,84 +26195,92 @@ skip378:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip384:
-	JMP final364
+skip387:
+	JMP final367
 
-empty358:
+empty361:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed363
+	JNE     summed366
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip385
+	JEQ     skip388
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around386
+	JNE     around389
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored387
+	JMP     stored390
 
-around386:
+around389:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored387:
-	JMP stored365
+stored390:
+	JMP stored368
 
-skip385:
+skip388:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around388
+	JNE     around391
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored389
+	JMP     stored392
 
-around388:
+around391:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored389:
-	JMP stored365
+stored392:
+	JMP stored368
 
-tooMany354:
+tooMany357:
 	MOVQ DI, results+24(FP)
 
-over355:
-	JMP done259
+over358:
+	JMP done262
 
-narrower352:
+narrower355:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower391
+	JLT     narrower394
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*4), R9
 	MOVQ    to+72(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over394
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip398
+	IMUL3Q  $-2, 8(SP), BX
+	ADDQ    BX, DX
 
-result392:
+skip398:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over397
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result395:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many395
+	JGT  many399
 
-few396:
+few400:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty397
+	JGE     empty401
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26296,9 +26292,9 @@ few396:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows399
+	JGE     rows403
 
-row398:
+row402:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26318,13 +26314,13 @@ row398:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row398
+	JLT          row402
 
-rows399:
+rows403:
 	CMPQ R12, SI
-	JGE  rows401
+	JGE  rows405
 
-row400:
+row404:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26341,7 +26337,7 @@ row400:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows401
+	JGE          rows405
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26358,7 +26354,7 @@ row400:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows401
+	JGE          rows405
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26375,7 +26371,7 @@ row400:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows401
+	JGE          rows405
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26392,54 +26388,51 @@ row400:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row400
+	JLT          row404
 
-rows401:
-summed402:
+rows405:
+summed406:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special405
+	JNE  special409
 
-final403:
+final407:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around406
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	VMOVDQU Y1, 32(DX)(BX*4)
-	JMP     stored407
+	JNE     around410
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored411
 
-around406:
+around410:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored407:
-stored404:
+stored411:
+stored408:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result395
+	JMP  over397
 
-many395:
+many399:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany393
-	JMP   few396
+	JEQ   tooMany396
+	JMP   few400
 
-special405:
+special409:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow408
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	MOVQ    8(SP), BX
-	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored404
+	JEQ     narrow412
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored408
 
-narrow408:
+narrow412:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip409
+	JEQ          skip413
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty410
+	JEQ          empty414
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26447,12 +26440,12 @@ narrow408:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty410:
-skip409:
+empty414:
+skip413:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip411
+	JEQ          skip415
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip412
+	JEQ          skip416
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26466,16 +26459,14 @@ skip409:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y2
+	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPMOVZXWD    16(DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip412:
+skip416:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26493,62 +26484,21 @@ skip412:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around413
-	MOVQ      8(SP), BX
-	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored414
-
-around413:
-	VMOVNTDQ Y0, (DX)
-
-stored414:
-	JMP stored404
-
-skip411:
-	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip415
-	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip416
-	MOVQ         8(SP), BX
-	NEGQ         BX
-	MOVQ         BX, R8
-	SUBQ         $0x00, R8
-	VMOVQ        R8, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, BX
-	VMOVQ        BX, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y2
-	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    16(DX)(BX*2), Y2
-	VADDPS       Y1, Y2, Y1
-
-skip416:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around417
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	VMOVDQU   X1, 16(DX)(BX*2)
+	VMOVDQU   Y0, (DX)
 	JMP       stored418
 
 around417:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+	VMOVNTDQ Y0, (DX)
 
 stored418:
-	JMP stored404
+	JMP stored408
 
 skip415:
-	TESTQ        $0x00000001, mode+96(FP)
+	TESTQ        $0x00000080, mode+96(FP)
 	JEQ          skip419
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip420
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26562,81 +26512,122 @@ skip415:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VMOVUPS      (DX)(BX*4), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VMOVUPS      32(DX)(BX*4), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip419:
-	JMP final403
-
-empty397:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed402
-	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip420
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around421
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored422
+skip420:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around421
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored422
 
 around421:
-	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored422:
-	JMP stored404
+	JMP stored408
 
-skip420:
+skip419:
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip423
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	VMOVUPS      (DX), Y2
+	VADDPS       Y0, Y2, Y0
+	VMOVUPS      32(DX), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip423:
+	JMP final407
+
+empty401:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed406
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip424
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around423
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	VMOVDQU Y0, 32(DX)(BX*4)
-	JMP     stored424
+	JNE     around425
+	VMOVDQU Y0, (DX)
+	JMP     stored426
 
-around423:
+around425:
+	VMOVNTDQ Y0, (DX)
+
+stored426:
+	JMP stored408
+
+skip424:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around427
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored428
+
+around427:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored424:
-	JMP stored404
+stored428:
+	JMP stored408
 
-tooMany393:
+tooMany396:
 	MOVQ DI, results+24(FP)
 
-over394:
-	JMP done259
+over397:
+	JMP done262
 
-narrower391:
+narrower394:
 	XORQ DX, DX
 
-tile425:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*4), R9
-	MOVQ to+72(FP), DX
+tile429:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x000000c0, mode+96(FP)
+	JEQ    skip436
+	IMUL3Q $-2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip436:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over431
+	JGE  over435
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result429:
+result433:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many432
+	JGT  many437
 
-few433:
+few438:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty434
+	JGE     empty439
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26648,9 +26639,9 @@ few433:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows436
+	JGE     rows441
 
-row435:
+row440:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26666,13 +26657,13 @@ row435:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row435
+	JLT          row440
 
-rows436:
+rows441:
 	CMPQ R13, SI
-	JGE  rows438
+	JGE  rows443
 
-row437:
+row442:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26685,7 +26676,7 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows438
+	JGE          rows443
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26698,7 +26689,7 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows438
+	JGE          rows443
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26711,7 +26702,7 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows438
+	JGE          rows443
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26724,7 +26715,7 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows438
+	JGE          rows443
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26737,7 +26728,7 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows438
+	JGE          rows443
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26750,7 +26741,7 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows438
+	JGE          rows443
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26763,7 +26754,7 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows438
+	JGE          rows443
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26776,62 +26767,60 @@ row437:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row437
+	JLT          row442
 
-rows438:
-summed439:
+rows443:
+summed444:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special442
+	JNE  special447
 
-final440:
+final445:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around443
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored444
+	JNE     around448
+	VMOVDQU Y0, (DX)
+	JMP     stored449
 
-around443:
+around448:
 	VMOVNTDQ Y0, (DX)
 
-stored444:
-stored441:
+stored449:
+stored446:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result429
-	JMP  over431
+	JLT  result433
+	JMP  over435
 
-many432:
+many437:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany430
-	JMP   few433
+	JEQ   tooMany434
+	JMP   few438
 
-special442:
+special447:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow445
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored441
+	JEQ     narrow450
+	VMOVUPS Y0, (DX)
+	JMP     stored446
 
-narrow445:
+narrow450:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip446
+	JEQ          skip451
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty447
+	JEQ          empty452
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty447:
-skip446:
+empty452:
+skip451:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip448
+	JEQ          skip453
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip449
+	JEQ          skip454
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26840,12 +26829,11 @@ skip446:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y1
+	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip449:
+skip454:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -26856,51 +26844,21 @@ skip449:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around450
-	MOVQ         8(SP), BX
-	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored451
+	JNE          around455
+	VMOVDQU      X0, (DX)
+	JMP          stored456
 
-around450:
+around455:
 	VMOVNTDQ X0, (DX)
 
-stored451:
-	JMP stored441
-
-skip448:
-	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip452
-	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip453
-	MOVQ         8(SP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	SUBQ         $0x00, BX
-	VMOVQ        BX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y1
-	VADDPS       Y0, Y1, Y0
+stored456:
+	JMP stored446
 
 skip453:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around454
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored455
-
-around454:
-	VMOVNTDQ X0, (DX)
-
-stored455:
-	JMP stored441
-
-skip452:
+	TESTQ        $0x00000080, mode+96(FP)
+	JEQ          skip457
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip456
+	JEQ          skip458
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26909,53 +26867,77 @@ skip452:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VMOVUPS      (DX)(BX*4), Y1
+	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip456:
-	JMP final440
+skip458:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around459
+	VMOVDQU   X0, (DX)
+	JMP       stored460
 
-empty434:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed439
-	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip457
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around458
-	MOVQ    8(SP), BX
-	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored459
-
-around458:
+around459:
 	VMOVNTDQ X0, (DX)
 
-stored459:
-	JMP stored441
+stored460:
+	JMP stored446
 
 skip457:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around460
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored461
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip461
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VMOVUPS      (DX), Y1
+	VADDPS       Y0, Y1, Y0
 
-around460:
+skip461:
+	JMP final445
+
+empty439:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed444
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip462
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around463
+	VMOVDQU X0, (DX)
+	JMP     stored464
+
+around463:
+	VMOVNTDQ X0, (DX)
+
+stored464:
+	JMP stored446
+
+skip462:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around465
+	VMOVDQU Y0, (DX)
+	JMP     stored466
+
+around465:
 	VMOVNTDQ Y0, (DX)
 
-stored461:
-	JMP stored441
+stored466:
+	JMP stored446
 
-tooMany430:
+tooMany434:
 	MOVQ DI, results+24(FP)
 
-over431:
+over435:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile425
+	JNE  tile429
 
-done259:
+done262:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26967,49 +26949,48 @@ done259:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
-	JEQ   none462
-	SUBQ  positions+32(FP), CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none467
+	SUBQ  CX, DX
 
-none462:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+none467:
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
-tile464:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000010
-	JLE     narrower465
-	XORQ    BX, BX
-	SUBQ    $0x00000020, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*4), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over468
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+tile469:
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000010
+	JLE     narrower470
+	XORQ    SI, SI
+	SUBQ    $0x00000020, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*4), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over473
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result466:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty469
+result471:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty474
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27020,650 +27001,646 @@ result466:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows472
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows477
 
-row471:
-	MOVQ       128(R10), R12
+row476:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPS    (R8)(R11*1), Y10
+	VMOVUPS    (R9)(R12*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VMOVUPS    32(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VMOVUPS    64(R9)(R11*1), Y10
+	VMOVUPS    64(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	PREFETCHT0 127(R9)(R12*1)
-	VMOVUPS    96(R9)(R11*1), Y10
+	PREFETCHT0 127(R10)(R13*1)
+	VMOVUPS    96(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row471
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row476
 
-rows472:
-	CMPQ R10, SI
-	JGE  rows474
+rows477:
+	CMPQ R11, DI
+	JGE  rows479
 
-row473:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R8)(R11*1), Y10
+row478:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VMOVUPS   32(R8)(R11*1), Y10
+	VMOVUPS   32(R9)(R12*1), Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VMOVUPS   64(R9)(R11*1), Y10
+	VMOVUPS   64(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VMOVUPS   96(R9)(R11*1), Y10
+	VMOVUPS   96(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row473
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row478
 
-rows474:
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	MOVQ         8(SP), R10
-	VMOVUPS      Y2, 64(DX)(R10*4)
-	VMOVUPS      Y3, 96(DX)(R10*4)
-	LEAQ         (CX)(BX*1), BX
+rows479:
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	MOVQ         8(SP), R11
+	VMOVUPS      Y2, 64(BX)(R11*4)
+	VMOVUPS      Y3, 96(BX)(R11*4)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none475
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
+	JEQ          none480
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R10)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 128(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 128(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 160(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 160(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 192(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 192(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 224(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none475:
-	JMP stored470
+none480:
+	JMP stored475
 
-empty469:
+empty474:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	MOVQ    8(SP), BX
-	VMOVUPS Y2, 64(DX)(BX*4)
-	VMOVUPS Y3, 96(DX)(BX*4)
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	MOVQ    8(SP), SI
+	VMOVUPS Y2, 64(BX)(SI*4)
+	VMOVUPS Y3, 96(BX)(SI*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none476
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	VMOVUPD Y9, (BX)
-	VMOVUPD Y9, 32(BX)
-	VMOVUPD Y9, 64(BX)
-	VMOVUPD Y9, 96(BX)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 128(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 160(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 192(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 224(BX)(R10*8)
-
-none476:
-stored470:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result466
-	JMP  over468
-	MOVQ DI, results+24(FP)
-
-over468:
-	SUBQ $0x00000020, (SP)
-	JLE  done463
-	ADDQ $0x00000080, R8
-	ADDQ $+128, to+56(FP)
-	JMP  tile464
-
-narrower465:
-	MOVQ    (SP), DX
-	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower478
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*4), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over481
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
-
-result479:
-	MOVQ    8(DI), SI
+	JEQ     none481
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
-	JGE     empty482
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	VMOVUPD Y9, 32(SI)
+	VMOVUPD Y9, 64(SI)
+	VMOVUPD Y9, 96(SI)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 128(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 160(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 192(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 224(SI)(R11*8)
+
+none481:
+stored475:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result471
+	JMP  over473
+	MOVQ R8, results+24(FP)
+
+over473:
+	SUBQ $0x00000020, (SP)
+	JLE  done468
+	ADDQ $0x00000080, R9
+	ADDQ $+128, to+56(FP)
+	JMP  tile469
+
+narrower470:
+	MOVQ    (SP), BX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower483
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*4), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+4, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over486
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
+
+result484:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty487
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
-	JGE     rows485
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows490
 
-row484:
-	MOVQ       128(R8), R11
+row489:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VMOVUPS    (R9)(R10*1), Y2
+	VMOVUPS    (R10)(R11*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 63(R9)(R11*1)
-	VMOVUPS    32(R9)(R10*1), Y2
+	PREFETCHT0 63(R10)(R12*1)
+	VMOVUPS    32(R10)(R11*1), Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
-	JLT        row484
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row489
 
-rows485:
-	CMPQ R8, SI
-	JGE  rows487
+rows490:
+	CMPQ R9, DI
+	JGE  rows492
 
-row486:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+row491:
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows487
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows492
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows487
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows492
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows487
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows492
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row486
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       row491
 
-rows487:
-	MOVQ         8(SP), R8
-	VMOVUPS      Y0, (DX)(R8*4)
-	VMOVUPS      Y1, 32(DX)(R8*4)
-	LEAQ         (CX)(BX*1), BX
+rows492:
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none488
-	MOVQ         columns+72(FP), R8
-	SUBQ         (SP), R8
-	SHLQ         $0x03, R8
-	ADDQ         choice+80(FP), R8
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, R8
-	MOVQ         8(SP), R10
+	JEQ          none493
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R8)(R10*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none488:
-	JMP stored483
+none493:
+	JMP stored488
 
-empty482:
+empty487:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	VMOVUPS Y1, 32(DX)(BX*4)
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none489
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R8
-	SUBQ    start+16(FP), R8
-	SHRQ    $0x03, R8
-	IMULQ   choiceApart+88(FP), R8
-	ADDQ    R8, BX
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, (BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 32(BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 64(BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 96(BX)(R8*8)
-
-none489:
-stored483:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result479
-	JMP  over481
-	MOVQ DI, results+24(FP)
-
-over481:
-	JMP done463
-
-narrower478:
-	XORQ DX, DX
-
-tile490:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*4), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over496
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-
-result494:
-	MOVQ    8(DI), SI
+	JEQ     none494
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty497
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R9
+	SUBQ    start+16(FP), R9
+	SHRQ    $0x03, R9
+	IMULQ   choiceApart+88(FP), R9
+	ADDQ    R9, SI
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, (SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 32(SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 64(SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 96(SI)(R9*8)
+
+none494:
+stored488:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result484
+	JMP  over486
+	MOVQ R8, results+24(FP)
+
+over486:
+	JMP done468
+
+narrower483:
+	XORQ BX, BX
+
+tile495:
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+4, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over501
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result499:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty502
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows500
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows505
 
-row499:
-	MOVQ       128(R10), R12
+row504:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPS    (R9)(R11*1), Y1
+	VMOVUPS    (R10)(R12*1), Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
 	VANDPS     Y3, Y2, Y2
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 31(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row499
+	PREFETCHT0 31(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row504
 
-rows500:
-	CMPQ R10, SI
-	JGE  rows502
+rows505:
+	CMPQ R11, DI
+	JGE  rows507
 
-row501:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+row506:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows507
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows507
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows507
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows507
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows507
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows507
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows502
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows507
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row501
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row506
 
-rows502:
-	MOVQ         8(SP), R10
-	VMOVUPS      Y0, (DX)(R10*4)
-	LEAQ         (CX)(BX*1), BX
+rows507:
+	VMOVUPS      Y0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none503
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
-	MOVQ         8(SP), R11
+	JEQ          none508
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none503:
-	JMP stored498
+none508:
+	JMP stored503
 
-empty497:
+empty502:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
+	VMOVUPS Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none504
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, (BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 32(BX)(R10*8)
+	JEQ     none509
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, (SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 32(SI)(R11*8)
 
-none504:
-stored498:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result494
-	JMP  over496
-	MOVQ DI, results+24(FP)
+none509:
+stored503:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result499
+	JMP  over501
+	MOVQ R8, results+24(FP)
 
-over496:
-	MOVQ (SP), DX
-	SUBQ $0x00000008, DX
-	CMPQ DX, 8(SP)
-	JNE  tile490
+over501:
+	MOVQ (SP), BX
+	SUBQ $0x00000008, BX
+	CMPQ BX, 8(SP)
+	JNE  tile495
 
-done463:
+done468:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27714,7 +27691,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none505
+	JEQ     none510
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27724,7 +27701,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none505:
+none510:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27772,11 +27749,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole506
+	JGE    whole511
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole506:
+whole511:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27786,11 +27763,11 @@ whole506:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole507
+	JGE        whole512
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole507:
+whole512:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27799,11 +27776,11 @@ whole507:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole508
+	JGE     whole513
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole508:
+whole513:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27813,11 +27790,11 @@ whole508:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole509
+	JGE        whole514
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole509:
+whole514:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27826,11 +27803,11 @@ whole509:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole510
+	JGE     whole515
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole510:
+whole515:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27840,11 +27817,11 @@ whole510:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole511
+	JGE        whole516
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole511:
+whole516:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27853,11 +27830,11 @@ whole511:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole512
+	JGE     whole517
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole512:
+whole517:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27867,11 +27844,11 @@ whole512:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole513
+	JGE        whole518
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole513:
+whole518:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27904,42 +27881,41 @@ end:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000018
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000018
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -27951,132 +27927,132 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows13
 
 row12:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y8
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y8, Y9
+	VBROADCASTSD (R10), Y8
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPD       32(DI)(R11*1), Y8, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y8, Y9
+	VMULPD       64(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPD       96(DI)(R11*1), Y8, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPD       96(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y3, Y3
-	VMULPD       128(DI)(R11*1), Y8, Y9
+	VMULPD       128(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y4, Y4
-	PREFETCHT0   128(DI)(R12*1)
-	VMULPD       160(DI)(R11*1), Y8, Y9
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPD       160(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R11*1), Y8, Y9
+	VMULPD       192(R9)(R12*1), Y8, Y9
 	VADDPD       Y9, Y6, Y6
-	PREFETCHT0   255(R8)(R12*1)
-	VMULPD       224(R8)(R11*1), Y8, Y8
+	PREFETCHT0   255(R9)(R13*1)
+	VMULPD       224(R9)(R12*1), Y8, Y8
 	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row12
 
 rows13:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows15
 
 row14:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y8
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y8, Y9
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y8
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y0, Y0
-	VMULPD       32(DI)(R11*1), Y8, Y9
+	VMULPD       32(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y8, Y9
+	VMULPD       64(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y2, Y2
-	VMULPD       96(DI)(R11*1), Y8, Y9
+	VMULPD       96(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y3, Y3
-	VMULPD       128(DI)(R11*1), Y8, Y9
+	VMULPD       128(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y4, Y4
-	VMULPD       160(DI)(R11*1), Y8, Y9
+	VMULPD       160(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R11*1), Y8, Y9
+	VMULPD       192(R9)(R12*1), Y8, Y9
 	VADDPD       Y9, Y6, Y6
-	VMULPD       224(R8)(R11*1), Y8, Y8
+	VMULPD       224(R9)(R12*1), Y8, Y8
 	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row14
 
 rows15:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows17
 
 row16:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPD     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPD     32(DI)(R10*1), Y1, Y1
-	VADDPD     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPD     96(DI)(R10*1), Y3, Y3
-	VADDPD     128(DI)(R10*1), Y4, Y4
-	PREFETCHT0 128(DI)(R11*1)
-	VADDPD     160(DI)(R10*1), Y5, Y5
-	VADDPD     192(R8)(R10*1), Y6, Y6
-	PREFETCHT0 255(R8)(R11*1)
-	VADDPD     224(R8)(R10*1), Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	VADDPD     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPD     96(R8)(R11*1), Y3, Y3
+	VADDPD     128(R8)(R11*1), Y4, Y4
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPD     160(R8)(R11*1), Y5, Y5
+	VADDPD     192(R9)(R11*1), Y6, Y6
+	PREFETCHT0 255(R9)(R12*1)
+	VADDPD     224(R9)(R11*1), Y7, Y7
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row16
 
 rows17:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows19
 
 row18:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (DI)(R10*1), Y0, Y0
-	VADDPD 32(DI)(R10*1), Y1, Y1
-	VADDPD 64(DI)(R10*1), Y2, Y2
-	VADDPD 96(DI)(R10*1), Y3, Y3
-	VADDPD 128(DI)(R10*1), Y4, Y4
-	VADDPD 160(DI)(R10*1), Y5, Y5
-	VADDPD 192(R8)(R10*1), Y6, Y6
-	VADDPD 224(R8)(R10*1), Y7, Y7
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	VADDPD 64(R8)(R11*1), Y2, Y2
+	VADDPD 96(R8)(R11*1), Y3, Y3
+	VADDPD 128(R8)(R11*1), Y4, Y4
+	VADDPD 160(R8)(R11*1), Y5, Y5
+	VADDPD 192(R9)(R11*1), Y6, Y6
+	VADDPD 224(R9)(R11*1), Y7, Y7
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row18
 
 rows19:
@@ -28088,33 +28064,33 @@ summed20:
 final21:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around24
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*8)
-	VMOVDQU Y7, 224(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*8)
+	VMOVDQU Y7, 224(DX)(BX*8)
 	JMP     stored25
 
 around24:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored25:
 stored22:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -28126,27 +28102,27 @@ many7:
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow26
-	VMOVUPD Y0, (CX)
-	VMOVUPD Y1, 32(CX)
-	VMOVUPD Y2, 64(CX)
-	VMOVUPD Y3, 96(CX)
-	VMOVUPD Y4, 128(CX)
-	VMOVUPD Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPD Y6, 192(CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y7, 224(CX)(DX*8)
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	VMOVUPD Y4, 128(DX)
+	VMOVUPD Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y6, 192(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y7, 224(DX)(BX*8)
 	JMP     stored22
 
 narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip27
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty28
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SDQ   R9, X8, X8
+	VCVTSI2SDQ   R10, X8, X8
 	VBROADCASTSD X8, Y8
 	VDIVPD       Y8, Y0, Y0
 	VDIVPD       Y8, Y1, Y1
@@ -28161,23 +28137,23 @@ empty28:
 skip27:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip29
-	VMOVUPD (CX), Y8
+	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
-	VMOVUPD 32(CX), Y8
+	VMOVUPD 32(DX), Y8
 	VADDPD  Y1, Y8, Y1
-	VMOVUPD 64(CX), Y8
+	VMOVUPD 64(DX), Y8
 	VADDPD  Y2, Y8, Y2
-	VMOVUPD 96(CX), Y8
+	VMOVUPD 96(DX), Y8
 	VADDPD  Y3, Y8, Y3
-	VMOVUPD 128(CX), Y8
+	VMOVUPD 128(DX), Y8
 	VADDPD  Y4, Y8, Y4
-	VMOVUPD 160(CX), Y8
+	VMOVUPD 160(DX), Y8
 	VADDPD  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPD 192(CX)(DX*8), Y8
+	MOVQ    8(SP), BX
+	VMOVUPD 192(DX)(BX*8), Y8
 	VADDPD  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPD 224(CX)(DX*8), Y8
+	MOVQ    8(SP), BX
+	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
 skip29:
@@ -28188,64 +28164,62 @@ empty10:
 	JNE     summed20
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around30
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*8)
-	VMOVDQU Y0, 224(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*8)
+	VMOVDQU Y0, 224(DX)(BX*8)
 	JMP     stored31
 
 around30:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
 stored31:
 	JMP stored22
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ $0x00000020, (SP)
 	JLE  done1
-	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	ADDQ $+256, to+56(FP)
 	JMP  tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower33
-	XORQ    DX, DX
-	SUBQ    $0x00000018, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000018, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over36
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result34:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many37
 
 few38:
@@ -28255,118 +28229,118 @@ few38:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty40
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none41
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows43
 
 row42:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y6
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y6, Y7
+	VBROADCASTSD (R10), Y6
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPD       32(DI)(R11*1), Y6, Y7
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y6, Y7
+	VMULPD       64(R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPD       96(DI)(R11*1), Y6, Y7
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPD       96(R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y3, Y3
-	VMULPD       128(R8)(R11*1), Y6, Y7
+	VMULPD       128(R9)(R12*1), Y6, Y7
 	VADDPD       Y7, Y4, Y4
-	PREFETCHT0   191(R8)(R12*1)
-	VMULPD       160(R8)(R11*1), Y6, Y6
+	PREFETCHT0   191(R9)(R13*1)
+	VMULPD       160(R9)(R12*1), Y6, Y6
 	VADDPD       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row42
 
 rows43:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows45
 
 row44:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y6
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y6, Y7
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y6
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y0, Y0
-	VMULPD       32(DI)(R11*1), Y6, Y7
+	VMULPD       32(R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y6, Y7
+	VMULPD       64(R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y2, Y2
-	VMULPD       96(DI)(R11*1), Y6, Y7
+	VMULPD       96(R8)(R12*1), Y6, Y7
 	VADDPD       Y7, Y3, Y3
-	VMULPD       128(R8)(R11*1), Y6, Y7
+	VMULPD       128(R9)(R12*1), Y6, Y7
 	VADDPD       Y7, Y4, Y4
-	VMULPD       160(R8)(R11*1), Y6, Y6
+	VMULPD       160(R9)(R12*1), Y6, Y6
 	VADDPD       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row44
 
 rows45:
 	JMP summed39
 
 none41:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows47
 
 row46:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPD     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPD     32(DI)(R10*1), Y1, Y1
-	VADDPD     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPD     96(DI)(R10*1), Y3, Y3
-	VADDPD     128(R8)(R10*1), Y4, Y4
-	PREFETCHT0 191(R8)(R11*1)
-	VADDPD     160(R8)(R10*1), Y5, Y5
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	VADDPD     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPD     96(R8)(R11*1), Y3, Y3
+	VADDPD     128(R9)(R11*1), Y4, Y4
+	PREFETCHT0 191(R9)(R12*1)
+	VADDPD     160(R9)(R11*1), Y5, Y5
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row46
 
 rows47:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows49
 
 row48:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (DI)(R10*1), Y0, Y0
-	VADDPD 32(DI)(R10*1), Y1, Y1
-	VADDPD 64(DI)(R10*1), Y2, Y2
-	VADDPD 96(DI)(R10*1), Y3, Y3
-	VADDPD 128(R8)(R10*1), Y4, Y4
-	VADDPD 160(R8)(R10*1), Y5, Y5
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	VADDPD 64(R8)(R11*1), Y2, Y2
+	VADDPD 96(R8)(R11*1), Y3, Y3
+	VADDPD 128(R9)(R11*1), Y4, Y4
+	VADDPD 160(R9)(R11*1), Y5, Y5
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row48
 
 rows49:
@@ -28378,29 +28352,29 @@ summed50:
 final51:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around54
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*8)
-	VMOVDQU Y5, 160(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*8)
+	VMOVDQU Y5, 160(DX)(BX*8)
 	JMP     stored55
 
 around54:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
 stored55:
 stored52:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result34
 	JMP  over36
 
@@ -28412,25 +28386,25 @@ many37:
 special53:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow56
-	VMOVUPD Y0, (CX)
-	VMOVUPD Y1, 32(CX)
-	VMOVUPD Y2, 64(CX)
-	VMOVUPD Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPD Y4, 128(CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y5, 160(CX)(DX*8)
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y4, 128(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y5, 160(DX)(BX*8)
 	JMP     stored52
 
 narrow56:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip57
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty58
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SDQ   R9, X6, X6
+	VCVTSI2SDQ   R10, X6, X6
 	VBROADCASTSD X6, Y6
 	VDIVPD       Y6, Y0, Y0
 	VDIVPD       Y6, Y1, Y1
@@ -28443,19 +28417,19 @@ empty58:
 skip57:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip59
-	VMOVUPD (CX), Y6
+	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
-	VMOVUPD 32(CX), Y6
+	VMOVUPD 32(DX), Y6
 	VADDPD  Y1, Y6, Y1
-	VMOVUPD 64(CX), Y6
+	VMOVUPD 64(DX), Y6
 	VADDPD  Y2, Y6, Y2
-	VMOVUPD 96(CX), Y6
+	VMOVUPD 96(DX), Y6
 	VADDPD  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPD 128(CX)(DX*8), Y6
+	MOVQ    8(SP), BX
+	VMOVUPD 128(DX)(BX*8), Y6
 	VADDPD  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPD 160(CX)(DX*8), Y6
+	MOVQ    8(SP), BX
+	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
 skip59:
@@ -28466,56 +28440,54 @@ empty40:
 	JNE     summed50
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around60
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*8)
-	VMOVDQU Y0, 160(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*8)
+	VMOVDQU Y0, 160(DX)(BX*8)
 	JMP     stored61
 
 around60:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
 stored61:
 	JMP stored52
 
 tooMany35:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over36:
 	JMP done1
 
 narrower33:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000008
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000008
 	JLE     narrower63
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over66
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result64:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many67
 
 few68:
@@ -28523,104 +28495,104 @@ few68:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty70
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none71
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows73
 
 row72:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y4
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y4, Y5
+	VBROADCASTSD (R10), Y4
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPD       32(DI)(R11*1), Y4, Y5
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R11*1), Y4, Y5
+	VMULPD       64(R9)(R12*1), Y4, Y5
 	VADDPD       Y5, Y2, Y2
-	PREFETCHT0   127(R8)(R12*1)
-	VMULPD       96(R8)(R11*1), Y4, Y4
+	PREFETCHT0   127(R9)(R13*1)
+	VMULPD       96(R9)(R12*1), Y4, Y4
 	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row72
 
 rows73:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows75
 
 row74:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y4
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y4, Y5
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y4
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y0, Y0
-	VMULPD       32(DI)(R11*1), Y4, Y5
+	VMULPD       32(R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R11*1), Y4, Y5
+	VMULPD       64(R9)(R12*1), Y4, Y5
 	VADDPD       Y5, Y2, Y2
-	VMULPD       96(R8)(R11*1), Y4, Y4
+	VMULPD       96(R9)(R12*1), Y4, Y4
 	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row74
 
 rows75:
 	JMP summed69
 
 none71:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows77
 
 row76:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPD     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPD     32(DI)(R10*1), Y1, Y1
-	VADDPD     64(R8)(R10*1), Y2, Y2
-	PREFETCHT0 127(R8)(R11*1)
-	VADDPD     96(R8)(R10*1), Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	VADDPD     64(R9)(R11*1), Y2, Y2
+	PREFETCHT0 127(R9)(R12*1)
+	VADDPD     96(R9)(R11*1), Y3, Y3
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row76
 
 rows77:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows79
 
 row78:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (DI)(R10*1), Y0, Y0
-	VADDPD 32(DI)(R10*1), Y1, Y1
-	VADDPD 64(R8)(R10*1), Y2, Y2
-	VADDPD 96(R8)(R10*1), Y3, Y3
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	VADDPD 64(R9)(R11*1), Y2, Y2
+	VADDPD 96(R9)(R11*1), Y3, Y3
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row78
 
 rows79:
@@ -28632,25 +28604,25 @@ summed80:
 final81:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around84
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*8)
-	VMOVDQU Y3, 96(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*8)
+	VMOVDQU Y3, 96(DX)(BX*8)
 	JMP     stored85
 
 around84:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
 stored85:
 stored82:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result64
 	JMP  over66
 
@@ -28662,23 +28634,23 @@ many67:
 special83:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow86
-	VMOVUPD Y0, (CX)
-	VMOVUPD Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPD Y2, 64(CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y3, 96(CX)(DX*8)
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y2, 64(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y3, 96(DX)(BX*8)
 	JMP     stored82
 
 narrow86:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip87
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty88
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   R9, X4, X4
+	VCVTSI2SDQ   R10, X4, X4
 	VBROADCASTSD X4, Y4
 	VDIVPD       Y4, Y0, Y0
 	VDIVPD       Y4, Y1, Y1
@@ -28689,15 +28661,15 @@ empty88:
 skip87:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip89
-	VMOVUPD (CX), Y4
+	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
-	VMOVUPD 32(CX), Y4
+	VMOVUPD 32(DX), Y4
 	VADDPD  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPD 64(CX)(DX*8), Y4
+	MOVQ    8(SP), BX
+	VMOVUPD 64(DX)(BX*8), Y4
 	VADDPD  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPD 96(CX)(DX*8), Y4
+	MOVQ    8(SP), BX
+	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
 skip89:
@@ -28708,195 +28680,195 @@ empty70:
 	JNE     summed80
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around90
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*8)
-	VMOVDQU Y0, 96(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*8)
+	VMOVDQU Y0, 96(DX)(BX*8)
 	JMP     stored91
 
 around90:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored91:
 	JMP stored82
 
 tooMany65:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over66:
 	JMP done1
 
 narrower63:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000008
 	JLT     narrower93
-	XORQ    DX, DX
-	SUBQ    $0x00000008, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000008, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+8, 8(SP), BX
+	ADDQ    BX, DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over96
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result94:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
 	JGT  many97
 
 few98:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty100
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none101
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x00, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x00, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows103
 
 row102:
-	MOVQ         128(R9), R11
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	PREFETCHT0   63(R8)(R11*1)
-	VMULPD       32(R8)(R10*1), Y2, Y2
+	PREFETCHT0   63(R9)(R12*1)
+	VMULPD       32(R9)(R11*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row102
 
 rows103:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows105
 
 row104:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
+	VMULPD       32(R9)(R11*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows105
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
+	VMULPD       32(R9)(R11*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows105
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
+	VMULPD       32(R9)(R11*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows105
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
+	VMULPD       32(R9)(R11*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row104
 
 rows105:
 	JMP summed99
 
 none101:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
 	JGE     rows107
 
 row106:
-	MOVQ       128(DI), R10
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VADDPD     (R8)(R9*1), Y0, Y0
-	PREFETCHT0 63(R8)(R10*1)
-	VADDPD     32(R8)(R9*1), Y1, Y1
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
+	VADDPD     (R9)(R10*1), Y0, Y0
+	PREFETCHT0 63(R9)(R11*1)
+	VADDPD     32(R9)(R10*1), Y1, Y1
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
 	JLT        row106
 
 rows107:
-	CMPQ DI, BX
+	CMPQ R8, SI
 	JGE  rows109
 
 row108:
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
 	JGE    rows109
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
 	JGE    rows109
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
 	JGE    rows109
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
 	JLT    row108
 
 rows109:
@@ -28908,21 +28880,20 @@ summed110:
 final111:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around114
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
-	VMOVDQU Y1, 32(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
 	JMP     stored115
 
 around114:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
 
 stored115:
 stored112:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result94
 	JMP  over96
 
@@ -28934,21 +28905,19 @@ many97:
 special113:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow116
-	MOVQ    8(SP), DX
-	VMOVUPD Y0, (CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y1, 32(CX)(DX*8)
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
 	JMP     stored112
 
 narrow116:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip117
-	MOVQ         BX, DI
-	SUBQ         DX, DI
+	MOVQ         SI, R8
+	SUBQ         BX, R8
 	JEQ          empty118
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   DI, X2, X2
+	VCVTSI2SDQ   R8, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
@@ -28957,24 +28926,22 @@ empty118:
 skip117:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip119
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTQ X2, Y2
 	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
 	VANDNPD      Y0, Y2, Y0
-	SUBQ         $0x04, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x04, BX
+	VMOVQ        BX, X2
 	VPBROADCASTQ X2, Y2
 	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
 	VANDNPD      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPD      (CX)(DX*8), Y2
+	VMOVUPD      (DX), Y2
 	VADDPD       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPD      32(CX)(DX*8), Y2
+	VMOVUPD      32(DX), Y2
 	VADDPD       Y1, Y2, Y1
 
 skip119:
@@ -28985,234 +28952,233 @@ empty100:
 	JNE     summed110
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around120
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
-	VMOVDQU Y0, 32(CX)(DX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
 	JMP     stored121
 
 around120:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored121:
 	JMP stored112
 
 tooMany95:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over96:
 	JMP done1
 
 narrower93:
-	XORQ CX, CX
+	XORQ DX, DX
 	CMPQ (SP), $0x00000004
 	JLT  few124
 
 tile122:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*8), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over128
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*8), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+8, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over128
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
 
 result126:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many129
 
 few130:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty132
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none133
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows135
 
 row134:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	PREFETCHT0   31(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	PREFETCHT0   31(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row134
 
 rows135:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows137
 
 row136:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
 	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row136
 
 rows137:
 	JMP summed131
 
 none133:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows139
 
 row138:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPD     (R8)(R10*1), Y0, Y0
-	PREFETCHT0 31(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPD     (R9)(R11*1), Y0, Y0
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row138
 
 rows139:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows141
 
 row140:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row140
 
 rows141:
@@ -29224,19 +29190,18 @@ summed142:
 final143:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around146
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
+	VMOVDQU Y0, (DX)
 	JMP     stored147
 
 around146:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored147:
 stored144:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result126
 	JMP  over128
 
@@ -29248,19 +29213,18 @@ many129:
 special145:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow148
-	MOVQ    8(SP), DX
-	VMOVUPD Y0, (CX)(DX*8)
+	VMOVUPD Y0, (DX)
 	JMP     stored144
 
 narrow148:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip149
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty150
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SDQ   R9, X1, X1
+	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
@@ -29268,16 +29232,15 @@ empty150:
 skip149:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip151
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x03, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x03, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTQ X1, Y1
 	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
 	VANDNPD      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPD      (CX)(DX*8), Y1
+	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
 skip151:
@@ -29288,252 +29251,251 @@ empty132:
 	JNE     summed142
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around152
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
+	VMOVDQU Y0, (DX)
 	JMP     stored153
 
 around152:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored153:
 	JMP stored144
 
 tooMany127:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over128:
-	MOVQ (SP), CX
-	SUBQ $0x00000004, CX
-	CMPQ CX, 8(SP)
+	MOVQ (SP), DX
+	SUBQ $0x00000004, DX
+	CMPQ DX, 8(SP)
 	JNE  tile122
 	JMP  done125
 
 few124:
-	MOVQ         CX, 8(SP)
-	LEAQ         (DI)(CX*8), R8
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*8), R9
 	VMOVQ        (SP), X0
 	VPBROADCASTQ X0, Y1
 	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
-	MOVQ         to+56(FP), CX
-	MOVQ         start+16(FP), SI
-	CMPQ         SI, results+24(FP)
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+8, 8(SP), BX
+	ADDQ         BX, DX
+	MOVQ         start+16(FP), DI
+	CMPQ         DI, results+24(FP)
 	JGE          over156
-	MOVQ         (SI), DX
-	SHLQ         $0x03, DX
-	ADDQ         positions+32(FP), DX
+	MOVQ         (DI), BX
+	LEAQ         (CX)(BX*8), BX
 
 result154:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
 	JGT  many157
 
 few158:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty160
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none161
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x00, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x00, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows163
 
 row162:
-	MOVQ         128(R9), R11
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row162
 
 rows163:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows165
 
 row164:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
 	VMULPD       Y3, Y2, Y2
 	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row164
 
 rows165:
 	JMP summed159
 
 none161:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
 	JGE     rows167
 
 row166:
-	MOVQ       128(DI), R10
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	PREFETCHT0 31(R8)(R10*1)
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
+	PREFETCHT0 31(R9)(R11*1)
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
 	JLT        row166
 
 rows167:
-	CMPQ DI, BX
+	CMPQ R8, SI
 	JGE  rows169
 
 row168:
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
 	JLT        row168
 
 rows169:
@@ -29543,14 +29505,13 @@ summed170:
 	JNE  special173
 
 final171:
-	MOVQ       8(SP), DX
-	VMASKMOVPD Y0, Y1, (CX)(DX*8)
+	VMASKMOVPD Y0, Y1, (DX)
 
 stored172:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result154
 	JMP  over156
 
@@ -29562,19 +29523,18 @@ many157:
 special173:
 	TESTQ      $0x00000008, mode+80(FP)
 	JEQ        narrow174
-	MOVQ       8(SP), DX
-	VMASKMOVPD Y0, Y1, (CX)(DX*8)
+	VMASKMOVPD Y0, Y1, (DX)
 	JMP        stored172
 
 narrow174:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip175
-	MOVQ         BX, DI
-	SUBQ         DX, DI
+	MOVQ         SI, R8
+	SUBQ         BX, R8
 	JEQ          empty176
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   DI, X2, X2
+	VCVTSI2SDQ   R8, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 
@@ -29582,16 +29542,15 @@ empty176:
 skip175:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip177
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x03, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X2
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x03, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X2
 	VPBROADCASTQ X2, Y2
 	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
 	VANDNPD      Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMASKMOVPD   (CX)(DX*8), Y1, Y2
+	VMASKMOVPD   (DX), Y1, Y2
 	VADDPD       Y0, Y2, Y0
 
 skip177:
@@ -29601,7 +29560,7 @@ empty160:
 	JMP summed170
 
 tooMany155:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over156:
 done125:
@@ -30438,6 +30397,8 @@ narrower229:
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*8), R9
 	MOVQ    to+72(FP), DX
+	IMUL3Q  $+8, 8(SP), BX
+	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
 	JGE     over256
@@ -30586,9 +30547,8 @@ summed264:
 final265:
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around268
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
-	VMOVDQU Y1, 32(DX)(BX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
 	JMP     stored269
 
 around268:
@@ -30612,10 +30572,8 @@ many257:
 special267:
 	TESTQ   $0x00000008, mode+96(FP)
 	JEQ     narrow270
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
-	MOVQ    8(SP), BX
-	VMOVUPD Y1, 32(DX)(BX*8)
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
 	JMP     stored266
 
 narrow270:
@@ -30648,11 +30606,9 @@ skip271:
 	VPBROADCASTQ X2, Y2
 	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
 	VANDNPD      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VMOVUPD      (DX)(BX*8), Y2
+	VMOVUPD      (DX), Y2
 	VADDPD       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VMOVUPD      32(DX)(BX*8), Y2
+	VMOVUPD      32(DX), Y2
 	VADDPD       Y1, Y2, Y1
 
 skip273:
@@ -30663,9 +30619,8 @@ empty259:
 	JNE     summed264
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around274
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
-	VMOVDQU Y0, 32(DX)(BX*8)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
 	JMP     stored275
 
 around274:
@@ -30685,15 +30640,17 @@ narrower253:
 	XORQ DX, DX
 
 tile276:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*8), R9
-	MOVQ to+72(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over282
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*8), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+8, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over282
+	MOVQ   (DI), BX
+	SHLQ   $0x03, BX
+	ADDQ   positions+32(FP), BX
 
 result280:
 	MOVQ 8(DI), SI
@@ -30866,8 +30823,7 @@ summed290:
 final291:
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around294
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
+	VMOVDQU Y0, (DX)
 	JMP     stored295
 
 around294:
@@ -30890,8 +30846,7 @@ many283:
 special293:
 	TESTQ   $0x00000008, mode+96(FP)
 	JEQ     narrow296
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
+	VMOVUPD Y0, (DX)
 	JMP     stored292
 
 narrow296:
@@ -30918,8 +30873,7 @@ skip297:
 	VPBROADCASTQ X1, Y1
 	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
 	VANDNPD      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VMOVUPD      (DX)(BX*8), Y1
+	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
 skip299:
@@ -30930,8 +30884,7 @@ empty285:
 	JNE     summed290
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around300
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
+	VMOVDQU Y0, (DX)
 	JMP     stored301
 
 around300:
@@ -30961,48 +30914,47 @@ done179:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none302
-	SUBQ  positions+32(FP), CX
+	SUBQ  CX, DX
 
 none302:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
 tile304:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000008
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000008
 	JLE     narrower305
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*8), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*8), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
 	JGE     over308
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
 result306:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
 	JGE     empty309
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
@@ -31014,122 +30966,122 @@ result306:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
 	JGE     rows312
 
 row311:
-	MOVQ       128(R10), R12
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPD    (R8)(R11*1), Y10
+	VMOVUPD    (R9)(R12*1), Y10
 	VCMPPD     $0x07, Y0, Y0, Y12
 	VCMPPD     $0x16, Y0, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y0, Y0
 	VBLENDVPD  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VMOVUPD    32(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y10
 	VCMPPD     $0x07, Y1, Y1, Y12
 	VCMPPD     $0x16, Y1, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y1, Y1
 	VBLENDVPD  Y11, Y8, Y5, Y5
-	VMOVUPD    64(R9)(R11*1), Y10
+	VMOVUPD    64(R10)(R12*1), Y10
 	VCMPPD     $0x07, Y2, Y2, Y12
 	VCMPPD     $0x16, Y2, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y2, Y2
 	VBLENDVPD  Y11, Y8, Y6, Y6
-	PREFETCHT0 127(R9)(R12*1)
-	VMOVUPD    96(R9)(R11*1), Y10
+	PREFETCHT0 127(R10)(R13*1)
+	VMOVUPD    96(R10)(R12*1), Y10
 	VCMPPD     $0x07, Y3, Y3, Y12
 	VCMPPD     $0x16, Y3, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y3, Y3
 	VBLENDVPD  Y11, Y8, Y7, Y7
 	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
 	JLT        row311
 
 rows312:
-	CMPQ R10, SI
+	CMPQ R11, DI
 	JGE  rows314
 
 row313:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R8)(R11*1), Y10
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y10
 	VCMPPD    $0x07, Y0, Y0, Y12
 	VCMPPD    $0x16, Y0, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y0, Y0
 	VBLENDVPD Y11, Y8, Y4, Y4
-	VMOVUPD   32(R8)(R11*1), Y10
+	VMOVUPD   32(R9)(R12*1), Y10
 	VCMPPD    $0x07, Y1, Y1, Y12
 	VCMPPD    $0x16, Y1, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y1, Y1
 	VBLENDVPD Y11, Y8, Y5, Y5
-	VMOVUPD   64(R9)(R11*1), Y10
+	VMOVUPD   64(R10)(R12*1), Y10
 	VCMPPD    $0x07, Y2, Y2, Y12
 	VCMPPD    $0x16, Y2, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y2, Y2
 	VBLENDVPD Y11, Y8, Y6, Y6
-	VMOVUPD   96(R9)(R11*1), Y10
+	VMOVUPD   96(R10)(R12*1), Y10
 	VCMPPD    $0x07, Y3, Y3, Y12
 	VCMPPD    $0x16, Y3, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y3, Y3
 	VBLENDVPD Y11, Y8, Y7, Y7
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JLT       row313
 
 rows314:
-	VMOVUPD    Y0, (DX)
-	VMOVUPD    Y1, 32(DX)
-	MOVQ       8(SP), R10
-	VMOVUPD    Y2, 64(DX)(R10*8)
-	VMOVUPD    Y3, 96(DX)(R10*8)
-	LEAQ       (CX)(BX*1), BX
+	VMOVUPD    Y0, (BX)
+	VMOVUPD    Y1, 32(BX)
+	MOVQ       8(SP), R11
+	VMOVUPD    Y2, 64(BX)(R11*8)
+	VMOVUPD    Y3, 96(BX)(R11*8)
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
 	JEQ        none315
-	MOVQ       columns+72(FP), R10
-	SUBQ       (SP), R10
-	SHLQ       $0x03, R10
-	ADDQ       choice+80(FP), R10
-	MOVQ       DI, R11
-	SUBQ       start+16(FP), R11
-	SHRQ       $0x03, R11
-	IMULQ      choiceApart+88(FP), R11
-	ADDQ       R11, R10
+	MOVQ       columns+72(FP), R11
+	SUBQ       (SP), R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y4*8), Y0
-	VMOVUPD    Y0, (R10)
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R11)
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R10)
-	MOVQ       8(SP), R11
+	VPGATHERQQ Y1, (SI)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R11)
+	MOVQ       8(SP), R12
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y6*8), Y0
-	VMOVUPD    Y0, 64(R10)(R11*8)
-	MOVQ       8(SP), R11
+	VPGATHERQQ Y1, (SI)(Y6*8), Y0
+	VMOVUPD    Y0, 64(R11)(R12*8)
+	MOVQ       8(SP), R12
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y7*8), Y0
-	VMOVUPD    Y0, 96(R10)(R11*8)
+	VPGATHERQQ Y1, (SI)(Y7*8), Y0
+	VMOVUPD    Y0, 96(R11)(R12*8)
 
 none315:
 	JMP stored310
@@ -31140,70 +31092,70 @@ empty309:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	MOVQ    8(SP), BX
-	VMOVUPD Y2, 64(DX)(BX*8)
-	VMOVUPD Y3, 96(DX)(BX*8)
+	VMOVUPD Y0, (BX)
+	VMOVUPD Y1, 32(BX)
+	MOVQ    8(SP), SI
+	VMOVUPD Y2, 64(BX)(SI*8)
+	VMOVUPD Y3, 96(BX)(SI*8)
 	CMPQ    choice+80(FP), $0x00000000
 	JEQ     none316
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	VMOVUPD Y9, (BX)
-	VMOVUPD Y9, 32(BX)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 64(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 96(BX)(R10*8)
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	VMOVUPD Y9, 32(SI)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 64(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 96(SI)(R11*8)
 
 none316:
 stored310:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
 	JLT  result306
 	JMP  over308
-	MOVQ DI, results+24(FP)
+	MOVQ R8, results+24(FP)
 
 over308:
 	SUBQ $0x00000010, (SP)
 	JLE  done303
-	ADDQ $0x00000080, R8
+	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	JMP  tile304
 
 narrower305:
-	MOVQ    (SP), DX
+	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000008
 	JLT     narrower318
-	XORQ    BX, BX
-	SUBQ    $0x00000008, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*8), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
+	XORQ    SI, SI
+	SUBQ    $0x00000008, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*8), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+8, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
 	JGE     over321
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
 result319:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
 	JGE     empty322
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
@@ -31211,141 +31163,140 @@ result319:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
 	JGE     rows325
 
 row324:
-	MOVQ       128(R8), R11
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VMOVUPD    (R9)(R10*1), Y2
+	VMOVUPD    (R10)(R11*1), Y2
 	VCMPPD     $0x07, Y0, Y0, Y6
 	VCMPPD     $0x16, Y0, Y2, Y3
 	VANDPD     Y6, Y3, Y3
 	VBLENDVPD  Y3, Y2, Y0, Y0
 	VBLENDVPD  Y3, Y8, Y4, Y4
-	PREFETCHT0 63(R9)(R11*1)
-	VMOVUPD    32(R9)(R10*1), Y2
+	PREFETCHT0 63(R10)(R12*1)
+	VMOVUPD    32(R10)(R11*1), Y2
 	VCMPPD     $0x07, Y1, Y1, Y6
 	VCMPPD     $0x16, Y1, Y2, Y3
 	VANDPD     Y6, Y3, Y3
 	VBLENDVPD  Y3, Y2, Y1, Y1
 	VBLENDVPD  Y3, Y8, Y5, Y5
 	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
 	JLT        row324
 
 rows325:
-	CMPQ R8, SI
+	CMPQ R9, DI
 	JGE  rows327
 
 row326:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
 	JGE       rows327
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
 	JGE       rows327
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
 	JGE       rows327
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
 	JLT       row326
 
 rows327:
-	MOVQ       8(SP), R8
-	VMOVUPD    Y0, (DX)(R8*8)
-	VMOVUPD    Y1, 32(DX)(R8*8)
-	LEAQ       (CX)(BX*1), BX
+	VMOVUPD    Y0, (BX)
+	VMOVUPD    Y1, 32(BX)
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
 	JEQ        none328
-	MOVQ       columns+72(FP), R8
-	SUBQ       (SP), R8
-	SHLQ       $0x03, R8
-	ADDQ       choice+80(FP), R8
-	MOVQ       DI, R10
-	SUBQ       start+16(FP), R10
-	SHRQ       $0x03, R10
-	IMULQ      choiceApart+88(FP), R10
-	ADDQ       R10, R8
-	MOVQ       8(SP), R10
+	MOVQ       columns+72(FP), R9
+	SUBQ       (SP), R9
+	SHLQ       $0x03, R9
+	ADDQ       choice+80(FP), R9
+	MOVQ       R8, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R9
+	MOVQ       8(SP), R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y4*8), Y0
-	VMOVUPD    Y0, (R8)(R10*8)
-	MOVQ       8(SP), R10
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R9)(R11*8)
+	MOVQ       8(SP), R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R8)(R10*8)
+	VPGATHERQQ Y1, (SI)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R9)(R11*8)
 
 none328:
 	JMP stored323
@@ -31354,211 +31305,209 @@ empty322:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
-	VMOVUPD Y1, 32(DX)(BX*8)
+	VMOVUPD Y0, (BX)
+	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
 	JEQ     none329
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R8
-	SUBQ    start+16(FP), R8
-	SHRQ    $0x03, R8
-	IMULQ   choiceApart+88(FP), R8
-	ADDQ    R8, BX
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, (BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 32(BX)(R8*8)
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R9
+	SUBQ    start+16(FP), R9
+	SHRQ    $0x03, R9
+	IMULQ   choiceApart+88(FP), R9
+	ADDQ    R9, SI
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, (SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 32(SI)(R9*8)
 
 none329:
 stored323:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
 	JLT  result319
 	JMP  over321
-	MOVQ DI, results+24(FP)
+	MOVQ R8, results+24(FP)
 
 over321:
 	JMP done303
 
 narrower318:
-	XORQ DX, DX
+	XORQ BX, BX
 
 tile330:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*8), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over336
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*8), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+8, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over336
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
 
 result334:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
 	JGE     empty337
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
 	JGE     rows340
 
 row339:
-	MOVQ       128(R10), R12
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPD    (R9)(R11*1), Y1
+	VMOVUPD    (R10)(R12*1), Y1
 	VCMPPD     $0x07, Y0, Y0, Y3
 	VCMPPD     $0x16, Y0, Y1, Y2
 	VANDPD     Y3, Y2, Y2
 	VBLENDVPD  Y2, Y1, Y0, Y0
 	VBLENDVPD  Y2, Y8, Y4, Y4
 	VPSUBQ     Y9, Y8, Y8
-	PREFETCHT0 31(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
+	PREFETCHT0 31(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
 	JLT        row339
 
 rows340:
-	CMPQ R10, SI
+	CMPQ R11, DI
 	JGE  rows342
 
 row341:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
 	JLT       row341
 
 rows342:
-	MOVQ       8(SP), R10
-	VMOVUPD    Y0, (DX)(R10*8)
-	LEAQ       (CX)(BX*1), BX
+	VMOVUPD    Y0, (BX)
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
 	JEQ        none343
-	MOVQ       columns+72(FP), R10
-	SUBQ       (SP), R10
-	SHLQ       $0x03, R10
-	ADDQ       choice+80(FP), R10
-	MOVQ       DI, R11
-	SUBQ       start+16(FP), R11
-	SHRQ       $0x03, R11
-	IMULQ      choiceApart+88(FP), R11
-	ADDQ       R11, R10
-	MOVQ       8(SP), R11
+	MOVQ       columns+72(FP), R11
+	SUBQ       (SP), R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
+	MOVQ       8(SP), R12
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y4*8), Y0
-	VMOVUPD    Y0, (R10)(R11*8)
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R11)(R12*8)
 
 none343:
 	JMP stored338
@@ -31566,36 +31515,35 @@ none343:
 empty337:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
+	VMOVUPD Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
 	JEQ     none344
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, (BX)(R10*8)
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, (SI)(R11*8)
 
 none344:
 stored338:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
 	JLT  result334
 	JMP  over336
-	MOVQ DI, results+24(FP)
+	MOVQ R8, results+24(FP)
 
 over336:
-	MOVQ (SP), DX
-	SUBQ $0x00000004, DX
-	CMPQ DX, 8(SP)
+	MOVQ (SP), BX
+	SUBQ $0x00000004, BX
+	CMPQ BX, 8(SP)
 	JNE  tile330
 
 done303:
@@ -31610,42 +31558,41 @@ done303:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -31657,180 +31604,180 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide12
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows14
 
 row13:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y8
+	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y10
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(DI)(R12*1)
-	VMOVDQU      96(R8)(R11*1), Y10
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row13
 
 rows14:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows16
 
 row15:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y8
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y10
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R11*1), Y10
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row15
 
 rows16:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows18
 
 row17:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VMOVDQU    (DI)(R10*1), Y9
+	VMOVDQU    (R8)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y0, Y0
 	VADDPS     Y9, Y1, Y1
-	PREFETCHT0 (DI)(R11*1)
-	VMOVDQU    32(DI)(R10*1), Y9
+	PREFETCHT0 (R8)(R12*1)
+	VMOVDQU    32(R8)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y2, Y2
 	VADDPS     Y9, Y3, Y3
-	VMOVDQU    64(DI)(R10*1), Y9
+	VMOVDQU    64(R8)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y4, Y4
 	VADDPS     Y9, Y5, Y5
-	PREFETCHT0 64(DI)(R11*1)
-	VMOVDQU    96(R8)(R10*1), Y9
+	PREFETCHT0 64(R8)(R12*1)
+	VMOVDQU    96(R9)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y6, Y6
 	VADDPS     Y9, Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row17
 
 rows18:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows20
 
 row19:
-	MOVQ    (R9), R10
-	IMULQ   AX, R10
-	VMOVDQU (DI)(R10*1), Y9
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y0, Y0
 	VADDPS  Y9, Y1, Y1
-	VMOVDQU 32(DI)(R10*1), Y9
+	VMOVDQU 32(R8)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y2, Y2
 	VADDPS  Y9, Y3, Y3
-	VMOVDQU 64(DI)(R10*1), Y9
+	VMOVDQU 64(R8)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y4, Y4
 	VADDPS  Y9, Y5, Y5
-	VMOVDQU 96(R8)(R10*1), Y9
+	VMOVDQU 96(R9)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y6, Y6
 	VADDPS  Y9, Y7, Y7
-	ADDQ    $0x08, R9
-	CMPQ    R9, BX
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
 	JLT     row19
 
 rows20:
@@ -31856,11 +31803,11 @@ final22:
 	VPBLENDW  $0xaa, Y9, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around25
-	VMOVDQU   Y0, (CX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored26:
 	VPSRLD    $0x10, Y2, Y0
@@ -31879,11 +31826,11 @@ stored26:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU   Y0, 32(CX)
+	VMOVDQU   Y0, 32(DX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored28:
 	VPSRLD    $0x10, Y4, Y0
@@ -31902,11 +31849,11 @@ stored28:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU   Y0, 64(CX)
+	VMOVDQU   Y0, 64(DX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored30:
 	VPSRLD    $0x10, Y6, Y0
@@ -31925,19 +31872,19 @@ stored30:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 96(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 96(DX)(BX*2)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored32:
 stored23:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -31947,98 +31894,98 @@ many7:
 	JMP   few8
 
 wide12:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows34
 
 row33:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y10
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(DI)(R12*1)
-	VMOVDQU      96(R8)(R11*1), Y10
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row33
 
 rows34:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows36
 
 row35:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y10
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R11*1), Y10
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row35
 
 rows36:
@@ -32050,48 +31997,48 @@ special24:
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y9
 	VPERM2F128 $0x20, Y9, Y8, Y8
-	VMOVUPS    Y8, (CX)
+	VMOVUPS    Y8, (DX)
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y8, Y8
-	VMOVUPS    Y8, 32(CX)
+	VMOVUPS    Y8, 32(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(CX)
+	VMOVUPS    Y0, 64(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(CX)
+	VMOVUPS    Y0, 96(DX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 128(CX)
+	VMOVUPS    Y0, 128(DX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 160(CX)
+	VMOVUPS    Y0, 160(DX)
 	VUNPCKLPS  Y7, Y6, Y0
 	VUNPCKHPS  Y7, Y6, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 192(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 192(DX)(BX*4)
 	VUNPCKLPS  Y7, Y6, Y0
 	VUNPCKHPS  Y7, Y6, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 224(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 224(DX)(BX*4)
 	JMP        stored23
 
 narrow37:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip38
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty39
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -32106,23 +32053,23 @@ empty39:
 skip38:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip40
-	VMOVDQU (CX), Y9
+	VMOVDQU (DX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y0, Y8, Y0
 	VADDPS  Y1, Y9, Y1
-	VMOVDQU 32(CX), Y9
+	VMOVDQU 32(DX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y2, Y8, Y2
 	VADDPS  Y3, Y9, Y3
-	VMOVDQU 64(CX), Y9
+	VMOVDQU 64(DX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y4, Y8, Y4
 	VADDPS  Y5, Y9, Y5
-	MOVQ    8(SP), DX
-	VMOVDQU 96(CX)(DX*2), Y9
+	MOVQ    8(SP), BX
+	VMOVDQU 96(DX)(BX*2), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y6, Y8, Y6
@@ -32136,29 +32083,29 @@ empty10:
 	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around41
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 96(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
 	JMP     stored42
 
 around41:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored42:
 	JMP stored23
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ  $0x00000040, (SP)
 	JLE   done1
-	ADDQ  $0x00000080, DI
+	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip43
@@ -32168,29 +32115,27 @@ skip43:
 	JMP tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
 	JLE     narrower45
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over48
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result46:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many49
 
 few50:
@@ -32200,156 +32145,156 @@ few50:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty52
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none53
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide54
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows56
 
 row55:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y6
+	VPBROADCASTW (R10), Y6
 	VPSLLD       $0x10, Y6, Y6
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y8
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y8
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
+	VMOVDQU      64(R9)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   95(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	PREFETCHT0   95(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row55
 
 rows56:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows58
 
 row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y6
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y6
 	VPSLLD       $0x10, Y6, Y6
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y8
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y8
+	VMOVDQU      32(R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
+	VMOVDQU      64(R9)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row57
 
 rows58:
 	JMP summed51
 
 none53:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows60
 
 row59:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VMOVDQU    (DI)(R10*1), Y7
+	VMOVDQU    (R8)(R11*1), Y7
 	VPSLLD     $0x10, Y7, Y6
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y0, Y0
 	VADDPS     Y7, Y1, Y1
-	PREFETCHT0 (DI)(R11*1)
-	VMOVDQU    32(DI)(R10*1), Y7
+	PREFETCHT0 (R8)(R12*1)
+	VMOVDQU    32(R8)(R11*1), Y7
 	VPSLLD     $0x10, Y7, Y6
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y2, Y2
 	VADDPS     Y7, Y3, Y3
-	VMOVDQU    64(R8)(R10*1), Y7
+	VMOVDQU    64(R9)(R11*1), Y7
 	VPSLLD     $0x10, Y7, Y6
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y4, Y4
 	VADDPS     Y7, Y5, Y5
-	PREFETCHT0 95(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	PREFETCHT0 95(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row59
 
 rows60:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows62
 
 row61:
-	MOVQ    (R9), R10
-	IMULQ   AX, R10
-	VMOVDQU (DI)(R10*1), Y7
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y6, Y0, Y0
 	VADDPS  Y7, Y1, Y1
-	VMOVDQU 32(DI)(R10*1), Y7
+	VMOVDQU 32(R8)(R11*1), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y6, Y2, Y2
 	VADDPS  Y7, Y3, Y3
-	VMOVDQU 64(R8)(R10*1), Y7
+	VMOVDQU 64(R9)(R11*1), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y6, Y4, Y4
 	VADDPS  Y7, Y5, Y5
-	ADDQ    $0x08, R9
-	CMPQ    R9, BX
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
 	JLT     row61
 
 rows62:
@@ -32375,11 +32320,11 @@ final64:
 	VPBLENDW  $0xaa, Y7, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
-	VMOVDQU   Y0, (CX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored68
 
 around67:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored68:
 	VPSRLD    $0x10, Y2, Y0
@@ -32398,11 +32343,11 @@ stored68:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
-	VMOVDQU   Y0, 32(CX)
+	VMOVDQU   Y0, 32(DX)
 	JMP       stored70
 
 around69:
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored70:
 	VPSRLD    $0x10, Y4, Y0
@@ -32421,19 +32366,19 @@ stored70:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around71
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 64(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 64(DX)(BX*2)
 	JMP       stored72
 
 around71:
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored72:
 stored65:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result46
 	JMP  over48
 
@@ -32443,84 +32388,84 @@ many49:
 	JMP   few50
 
 wide54:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows74
 
 row73:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y8
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y8
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
+	VMOVDQU      64(R9)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   95(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	PREFETCHT0   95(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row73
 
 rows74:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows76
 
 row75:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y8
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y8
+	VMOVDQU      32(R8)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
 	VMULPS       Y8, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
+	VMOVDQU      64(R9)(R12*1), Y8
 	VPSLLD       $0x10, Y8, Y7
 	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row75
 
 rows76:
@@ -32532,40 +32477,40 @@ special66:
 	VUNPCKLPS  Y1, Y0, Y6
 	VUNPCKHPS  Y1, Y0, Y7
 	VPERM2F128 $0x20, Y7, Y6, Y6
-	VMOVUPS    Y6, (CX)
+	VMOVUPS    Y6, (DX)
 	VUNPCKLPS  Y1, Y0, Y6
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y6, Y6
-	VMOVUPS    Y6, 32(CX)
+	VMOVUPS    Y6, 32(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(CX)
+	VMOVUPS    Y0, 64(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(CX)
+	VMOVUPS    Y0, 96(DX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 128(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 128(DX)(BX*4)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 160(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 160(DX)(BX*4)
 	JMP        stored65
 
 narrow77:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip78
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty79
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -32578,18 +32523,18 @@ empty79:
 skip78:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip80
-	VMOVDQU (CX), Y7
+	VMOVDQU (DX), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y0, Y6, Y0
 	VADDPS  Y1, Y7, Y1
-	VMOVDQU 32(CX), Y7
+	VMOVDQU 32(DX), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y2, Y6, Y2
 	VADDPS  Y3, Y7, Y3
-	MOVQ    8(SP), DX
-	VMOVDQU 64(CX)(DX*2), Y7
+	MOVQ    8(SP), BX
+	VMOVDQU 64(DX)(BX*2), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y4, Y6, Y4
@@ -32603,50 +32548,48 @@ empty52:
 	JNE     summed63
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around81
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
 	JMP     stored82
 
 around81:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored82:
 	JMP stored65
 
 tooMany47:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over48:
 	JMP done1
 
 narrower45:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower84
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over87
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result85:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many88
 
 few89:
@@ -32654,130 +32597,130 @@ few89:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty91
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none92
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide93
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows95
 
 row94:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y4
+	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y6
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(R8)(R11*1), Y6
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R9)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row94
 
 rows95:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows97
 
 row96:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y4
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y6
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R11*1), Y6
+	VMOVDQU      32(R9)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row96
 
 rows97:
 	JMP summed90
 
 none92:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows99
 
 row98:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VMOVDQU    (DI)(R10*1), Y5
+	VMOVDQU    (R8)(R11*1), Y5
 	VPSLLD     $0x10, Y5, Y4
 	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y0, Y0
 	VADDPS     Y5, Y1, Y1
-	PREFETCHT0 (DI)(R11*1)
-	VMOVDQU    32(R8)(R10*1), Y5
+	PREFETCHT0 (R8)(R12*1)
+	VMOVDQU    32(R9)(R11*1), Y5
 	VPSLLD     $0x10, Y5, Y4
 	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y2, Y2
 	VADDPS     Y5, Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row98
 
 rows99:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows101
 
 row100:
-	MOVQ    (R9), R10
-	IMULQ   AX, R10
-	VMOVDQU (DI)(R10*1), Y5
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y5, Y1, Y1
-	VMOVDQU 32(R8)(R10*1), Y5
+	VMOVDQU 32(R9)(R11*1), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y4, Y2, Y2
 	VADDPS  Y5, Y3, Y3
-	ADDQ    $0x08, R9
-	CMPQ    R9, BX
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
 	JLT     row100
 
 rows101:
@@ -32803,11 +32746,11 @@ final103:
 	VPBLENDW  $0xaa, Y5, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around106
-	VMOVDQU   Y0, (CX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored107
 
 around106:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored107:
 	VPSRLD    $0x10, Y2, Y0
@@ -32826,19 +32769,19 @@ stored107:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around108
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 32(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 32(DX)(BX*2)
 	JMP       stored109
 
 around108:
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored109:
 stored104:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result85
 	JMP  over87
 
@@ -32848,69 +32791,69 @@ many88:
 	JMP   few89
 
 wide93:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows111
 
 row110:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y6
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(R8)(R11*1), Y6
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R9)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row110
 
 rows111:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows113
 
 row112:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y6
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R11*1), Y6
+	VMOVDQU      32(R9)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row112
 
 rows113:
@@ -32922,32 +32865,32 @@ special105:
 	VUNPCKLPS  Y1, Y0, Y4
 	VUNPCKHPS  Y1, Y0, Y5
 	VPERM2F128 $0x20, Y5, Y4, Y4
-	VMOVUPS    Y4, (CX)
+	VMOVUPS    Y4, (DX)
 	VUNPCKLPS  Y1, Y0, Y4
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y4, Y4
-	VMOVUPS    Y4, 32(CX)
+	VMOVUPS    Y4, 32(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 64(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 64(DX)(BX*4)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 96(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 96(DX)(BX*4)
 	JMP        stored104
 
 narrow114:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip115
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty116
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -32958,13 +32901,13 @@ empty116:
 skip115:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip117
-	VMOVDQU (CX), Y5
+	VMOVDQU (DX), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y0, Y4, Y0
 	VADDPS  Y1, Y5, Y1
-	MOVQ    8(SP), DX
-	VMOVDQU 32(CX)(DX*2), Y5
+	MOVQ    8(SP), BX
+	VMOVDQU 32(DX)(BX*2), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y2, Y4, Y2
@@ -32978,237 +32921,243 @@ empty91:
 	JNE     summed102
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around118
-	VMOVDQU Y0, (CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 32(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
 	JMP     stored119
 
 around118:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored119:
 	JMP stored104
 
 tooMany86:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over87:
 	JMP done1
 
 narrower84:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
 	JLT     narrower121
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over124
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     skip125
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+
+skip125:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over124
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result122:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many125
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many126
 
-few126:
+few127:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
-	JGE     empty128
+	CMPQ    BX, SI
+	JGE     empty129
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none130
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide130
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x02, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
+	JNE     wide131
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows133
+
+row132:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row132
+
+rows133:
+	CMPQ R10, SI
+	JGE  rows135
+
+row134:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows135
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows135
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows135
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row134
+
+rows135:
+	JMP summed128
+
+none130:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows132
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows137
 
-row131:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row131
-
-rows132:
-	CMPQ R9, BX
-	JGE  rows134
-
-row133:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row133
-
-rows134:
-	JMP summed127
-
-none129:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows136
-
-row135:
-	MOVQ       128(DI), R10
+row136:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMOVDQU    (R8)(R9*1), Y3
+	VMOVDQU    (R9)(R10*1), Y3
 	VPSLLD     $0x10, Y3, Y2
 	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
 	VADDPS     Y3, Y1, Y1
-	PREFETCHT0 31(R8)(R10*1)
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row135
+	PREFETCHT0 31(R9)(R11*1)
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row136
 
-rows136:
-	CMPQ DI, BX
-	JGE  rows138
+rows137:
+	CMPQ R8, SI
+	JGE  rows139
 
-row137:
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
+row138:
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JGE     rows138
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JGE     rows139
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JGE     rows138
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JGE     rows139
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JGE     rows138
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JGE     rows139
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
 	VPSLLD  $0x10, Y3, Y2
 	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JLT     row137
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JLT     row138
 
-rows138:
-summed127:
-summed139:
+rows139:
+summed128:
+summed140:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special142
+	JNE  special143
 
-final140:
+final141:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -33224,468 +33173,469 @@ final140:
 	VPSRLD    $0x10, Y2, Y0
 	VPBLENDW  $0xaa, Y3, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, (CX)(DX*2)
-	JMP       stored144
+	JNE       around144
+	VMOVDQU   Y0, (DX)
+	JMP       stored145
 
-around143:
-	VMOVNTDQ Y0, (CX)
+around144:
+	VMOVNTDQ Y0, (DX)
 
-stored144:
-stored141:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+stored145:
+stored142:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result122
 	JMP  over124
 
-many125:
+many126:
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany123
-	JMP   few126
+	JMP   few127
 
-wide130:
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows146
+wide131:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows147
 
-row145:
-	MOVQ         128(R9), R11
+row146:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row145
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row146
 
-rows146:
-	CMPQ R9, BX
-	JGE  rows148
+rows147:
+	CMPQ R10, SI
+	JGE  rows149
 
-row147:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
+row148:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row147
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row148
 
-rows148:
-	JMP summed127
+rows149:
+	JMP summed128
 
-special142:
+special143:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow149
+	JEQ        narrow150
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y3
 	VPERM2F128 $0x20, Y3, Y2, Y2
-	MOVQ       8(SP), DX
-	VMOVUPS    Y2, (CX)(DX*4)
+	VMOVUPS    Y2, (DX)
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y2, Y2
-	MOVQ       8(SP), DX
-	VMOVUPS    Y2, 32(CX)(DX*4)
-	JMP        stored141
+	VMOVUPS    Y2, 32(DX)
+	JMP        stored142
 
-narrow149:
+narrow150:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty151
-	SHRQ         $0x03, DI
+	JEQ          skip151
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty152
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty151:
-skip150:
+empty152:
+skip151:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip152
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	INCQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	SARQ         $0x01, DI
-	VMOVQ        DI, X2
+	JEQ          skip153
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	INCQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	SARQ         $0x01, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x01, DX
-	SARQ         $0x01, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x01, BX
+	SARQ         $0x01, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVDQU      (CX)(DX*2), Y3
+	VMOVDQU      (DX), Y3
 	VPSLLD       $0x10, Y3, Y2
 	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS       Y0, Y2, Y0
 	VADDPS       Y1, Y3, Y1
 
-skip152:
-	JMP final140
+skip153:
+	JMP final141
 
-empty128:
+empty129:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed139
+	JNE     summed140
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around153
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored154
+	JNE     around154
+	VMOVDQU Y0, (DX)
+	JMP     stored155
 
-around153:
-	VMOVNTDQ Y0, (CX)
+around154:
+	VMOVNTDQ Y0, (DX)
 
-stored154:
-	JMP stored141
+stored155:
+	JMP stored142
 
 tooMany123:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over124:
 	JMP done1
 
 narrower121:
-	XORQ CX, CX
+	XORQ DX, DX
 
-tile155:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*2), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over161
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
+tile156:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip163
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
 
-result159:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many162
+skip163:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over162
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few163:
+result160:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many164
+
+few165:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty165
+	CMPQ    BX, SI
+	JGE     empty167
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none166
+	JEQ     none168
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide167
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows169
-
-row168:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row168
-
-rows169:
-	CMPQ R10, BX
-	JGE  rows171
+	JNE     wide169
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows171
 
 row170:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
 	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row170
 
 rows171:
-	JMP summed164
-
-none166:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows173
+	CMPQ R11, SI
+	JGE  rows173
 
 row172:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VPMOVZXWD  (R8)(R10*1), Y1
-	VPSLLD     $0x10, Y1, Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 15(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row172
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row172
 
 rows173:
-	CMPQ R9, BX
-	JGE  rows175
+	JMP summed166
+
+none168:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows175
 
 row174:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row174
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R9)(R11*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row174
 
 rows175:
-summed164:
-summed176:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special179
+	CMPQ R10, SI
+	JGE  rows177
 
-final177:
+row176:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row176
+
+rows177:
+summed166:
+summed178:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special181
+
+final179:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -33696,216 +33646,212 @@ final177:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around180
-	MOVQ         8(SP), DX
-	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored181
+	JNE          around182
+	VMOVDQU      X0, (DX)
+	JMP          stored183
 
-around180:
-	VMOVNTDQ X0, (CX)
+around182:
+	VMOVNTDQ X0, (DX)
 
-stored181:
-stored178:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result159
-	JMP  over161
+stored183:
+stored180:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result160
+	JMP  over162
 
-many162:
+many164:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany160
-	JMP   few163
+	JEQ   tooMany161
+	JMP   few165
 
-wide167:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows183
-
-row182:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row182
-
-rows183:
-	CMPQ R10, BX
-	JGE  rows185
+wide169:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows185
 
 row184:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row184
 
 rows185:
-	JMP summed164
+	CMPQ R11, SI
+	JGE  rows187
 
-special179:
+row186:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row186
+
+rows187:
+	JMP summed166
+
+special181:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored178
+	JEQ     narrow188
+	VMOVUPS Y0, (DX)
+	JMP     stored180
 
-narrow186:
+narrow188:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip187
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty188
-	SHRQ         $0x03, R9
+	JEQ          skip189
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty190
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty188:
-skip187:
+empty190:
+skip189:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip189
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip191
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VPMOVZXWD    (CX)(DX*2), Y1
+	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip189:
-	JMP final177
+skip191:
+	JMP final179
 
-empty165:
+empty167:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed176
+	JNE     summed178
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around190
-	MOVQ    8(SP), DX
-	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored191
+	JNE     around192
+	VMOVDQU X0, (DX)
+	JMP     stored193
 
-around190:
-	VMOVNTDQ X0, (CX)
+around192:
+	VMOVNTDQ X0, (DX)
 
-stored191:
-	JMP stored178
+stored193:
+	JMP stored180
 
-tooMany160:
-	MOVQ SI, results+24(FP)
+tooMany161:
+	MOVQ DI, results+24(FP)
 
-over161:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
-	JNE  tile155
+over162:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile156
 
 done1:
 	MOVQ results+24(FP), AX
@@ -33929,18 +33875,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none192
+	JEQ   none194
 	SUBQ  positions+32(FP), CX
 
-none192:
+none194:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile194:
+tile196:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower195
+	JLE     narrower197
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -33949,21 +33895,21 @@ tile194:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over198
+	JGE     over200
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result196:
+result198:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many199
+	JGT  many201
 
-few200:
+few202:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -33973,7 +33919,7 @@ few200:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty201
+	JGE     empty203
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -33985,9 +33931,9 @@ few200:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows203
+	JGE     rows205
 
-row202:
+row204:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34040,13 +33986,13 @@ row202:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row202
+	JLT          row204
 
-rows203:
+rows205:
 	CMPQ R13, SI
-	JGE  rows205
+	JGE  rows207
 
-row204:
+row206:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34095,14 +34041,14 @@ row204:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row204
+	JLT          row206
 
-rows205:
-summed206:
+rows207:
+summed208:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special209
+	JNE  special211
 
-final207:
+final209:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -34120,14 +34066,14 @@ final207:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
+	JNE       around212
 	VMOVDQU   Y0, (DX)
-	JMP       stored211
+	JMP       stored213
 
-around210:
+around212:
 	VMOVNTDQ Y0, (DX)
 
-stored211:
+stored213:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34145,14 +34091,14 @@ stored211:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around214
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored213
+	JMP       stored215
 
-around212:
+around214:
 	VMOVNTDQ Y0, 32(DX)
 
-stored213:
+stored215:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34170,14 +34116,14 @@ stored213:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around216
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored215
+	JMP       stored217
 
-around214:
+around216:
 	VMOVNTDQ Y0, 64(DX)
 
-stored215:
+stored217:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -34195,31 +34141,31 @@ stored215:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around218
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored217
+	JMP       stored219
 
-around216:
+around218:
 	VMOVNTDQ Y0, 96(DX)
 
-stored217:
-stored208:
+stored219:
+stored210:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result198
+	JMP  over200
 
-many199:
+many201:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany197
-	JMP   few200
+	JEQ   tooMany199
+	JMP   few202
 
-special209:
+special211:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow218
+	JEQ     narrow220
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34230,14 +34176,14 @@ special209:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored208
+	JMP     stored210
 
-narrow218:
+narrow220:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip219
+	JEQ          skip221
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty220
+	JEQ          empty222
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -34251,10 +34197,10 @@ narrow218:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty220:
-skip219:
+empty222:
+skip221:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip221
+	JEQ       skip223
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -34282,49 +34228,49 @@ skip219:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip221:
-	JMP final207
+skip223:
+	JMP final209
 
-empty201:
+empty203:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed206
+	JNE     summed208
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around222
+	JNE     around224
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored223
+	JMP     stored225
 
-around222:
+around224:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored223:
-	JMP stored208
+stored225:
+	JMP stored210
 
-tooMany197:
+tooMany199:
 	MOVQ DI, results+24(FP)
 
-over198:
+over200:
 	SUBQ  $0x00000040, (SP)
-	JLE   done193
+	JLE   done195
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip224
+	JEQ   skip226
 	ADDQ  $+128, to+72(FP)
 
-skip224:
-	JMP tile194
+skip226:
+	JMP tile196
 
-narrower195:
+narrower197:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower226
+	JLE     narrower228
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -34333,21 +34279,21 @@ narrower195:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over229
+	JGE     over231
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result227:
+result229:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many230
+	JGT  many232
 
-few231:
+few233:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34355,7 +34301,7 @@ few231:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty232
+	JGE     empty234
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34367,9 +34313,9 @@ few231:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows234
+	JGE     rows236
 
-row233:
+row235:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34412,13 +34358,13 @@ row233:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row233
+	JLT          row235
 
-rows234:
+rows236:
 	CMPQ R13, SI
-	JGE  rows236
+	JGE  rows238
 
-row235:
+row237:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34457,14 +34403,14 @@ row235:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row235
+	JLT          row237
 
-rows236:
-summed237:
+rows238:
+summed239:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special240
+	JNE  special242
 
-final238:
+final240:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -34482,14 +34428,14 @@ final238:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around243
 	VMOVDQU   Y0, (DX)
-	JMP       stored242
+	JMP       stored244
 
-around241:
+around243:
 	VMOVNTDQ Y0, (DX)
 
-stored242:
+stored244:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34507,14 +34453,14 @@ stored242:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around245
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored244
+	JMP       stored246
 
-around243:
+around245:
 	VMOVNTDQ Y0, 32(DX)
 
-stored244:
+stored246:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34532,31 +34478,31 @@ stored244:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around247
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored246
+	JMP       stored248
 
-around245:
+around247:
 	VMOVNTDQ Y0, 64(DX)
 
-stored246:
-stored239:
+stored248:
+stored241:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result227
-	JMP  over229
+	JLT  result229
+	JMP  over231
 
-many230:
+many232:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany228
-	JMP   few231
+	JEQ   tooMany230
+	JMP   few233
 
-special240:
+special242:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow247
+	JEQ     narrow249
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34565,14 +34511,14 @@ special240:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored239
+	JMP     stored241
 
-narrow247:
+narrow249:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip248
+	JEQ          skip250
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty249
+	JEQ          empty251
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -34584,10 +34530,10 @@ narrow247:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty249:
-skip248:
+empty251:
+skip250:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip250
+	JEQ       skip252
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -34609,38 +34555,38 @@ skip248:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip250:
-	JMP final238
+skip252:
+	JMP final240
 
-empty232:
+empty234:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed237
+	JNE     summed239
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around251
+	JNE     around253
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored252
+	JMP     stored254
 
-around251:
+around253:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 
-stored252:
-	JMP stored239
+stored254:
+	JMP stored241
 
-tooMany228:
+tooMany230:
 	MOVQ DI, results+24(FP)
 
-over229:
-	JMP done193
+over231:
+	JMP done195
 
-narrower226:
+narrower228:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower254
+	JLE     narrower256
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -34649,27 +34595,27 @@ narrower226:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over257
+	JGE     over259
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result255:
+result257:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many258
+	JGT  many260
 
-few259:
+few261:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty260
+	JGE     empty262
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34681,9 +34627,9 @@ few259:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows264
 
-row261:
+row263:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34715,13 +34661,13 @@ row261:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row263
 
-rows262:
+rows264:
 	CMPQ R13, SI
-	JGE  rows264
+	JGE  rows266
 
-row263:
+row265:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34750,14 +34696,14 @@ row263:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row263
+	JLT          row265
 
-rows264:
-summed265:
+rows266:
+summed267:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special268
+	JNE  special270
 
-final266:
+final268:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -34775,14 +34721,14 @@ final266:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around271
 	VMOVDQU   Y0, (DX)
-	JMP       stored270
+	JMP       stored272
 
-around269:
+around271:
 	VMOVNTDQ Y0, (DX)
 
-stored270:
+stored272:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34800,45 +34746,45 @@ stored270:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around273
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored272
+	JMP       stored274
 
-around271:
+around273:
 	VMOVNTDQ Y0, 32(DX)
 
-stored272:
-stored267:
+stored274:
+stored269:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result255
-	JMP  over257
+	JLT  result257
+	JMP  over259
 
-many258:
+many260:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany256
-	JMP   few259
+	JEQ   tooMany258
+	JMP   few261
 
-special268:
+special270:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow275
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored267
+	JMP     stored269
 
-narrow273:
+narrow275:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip276
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty275
+	JEQ          empty277
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -34848,10 +34794,10 @@ narrow273:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty275:
-skip274:
+empty277:
+skip276:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip276
+	JEQ       skip278
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -34867,63 +34813,71 @@ skip274:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip276:
-	JMP final266
+skip278:
+	JMP final268
 
-empty260:
+empty262:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed265
+	JNE     summed267
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around277
+	JNE     around279
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored278
+	JMP     stored280
 
-around277:
+around279:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored278:
-	JMP stored267
+stored280:
+	JMP stored269
 
-tooMany256:
+tooMany258:
 	MOVQ DI, results+24(FP)
 
-over257:
-	JMP done193
+over259:
+	JMP done195
 
-narrower254:
+narrower256:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower280
+	JLT     narrower282
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*2), R9
 	MOVQ    to+72(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over283
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     skip286
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
 
-result281:
+skip286:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over285
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result283:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many284
+	JGT  many287
 
-few285:
+few288:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty286
+	JGE     empty289
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -34935,9 +34889,9 @@ few285:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows288
+	JGE     rows291
 
-row287:
+row290:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -34959,13 +34913,13 @@ row287:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row287
+	JLT          row290
 
-rows288:
+rows291:
 	CMPQ R12, SI
-	JGE  rows290
+	JGE  rows293
 
-row289:
+row292:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34984,7 +34938,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows293
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35003,7 +34957,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows293
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35022,7 +34976,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows293
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35041,14 +34995,14 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row289
+	JLT          row292
 
-rows290:
-summed291:
+rows293:
+summed294:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special294
+	JNE  special297
 
-final292:
+final295:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -35066,43 +35020,40 @@ final292:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
-	MOVQ      8(SP), BX
-	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored296
+	JNE       around298
+	VMOVDQU   Y0, (DX)
+	JMP       stored299
 
-around295:
+around298:
 	VMOVNTDQ Y0, (DX)
 
+stored299:
 stored296:
-stored293:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result283
+	JMP  over285
 
-many284:
+many287:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany282
-	JMP   few285
+	JEQ   tooMany284
+	JMP   few288
 
-special294:
+special297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow297
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	MOVQ    8(SP), BX
-	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored293
+	JEQ     narrow300
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored296
 
-narrow297:
+narrow300:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip298
+	JEQ          skip301
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty299
+	JEQ          empty302
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -35110,10 +35061,10 @@ narrow297:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty299:
-skip298:
+empty302:
+skip301:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip300
+	JEQ          skip303
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -35127,66 +35078,71 @@ skip298:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y2
+	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPMOVZXWD    16(DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip300:
-	JMP final292
+skip303:
+	JMP final295
 
-empty286:
+empty289:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed291
+	JNE     summed294
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around301
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored302
+	JNE     around304
+	VMOVDQU Y0, (DX)
+	JMP     stored305
 
-around301:
+around304:
 	VMOVNTDQ Y0, (DX)
 
-stored302:
-	JMP stored293
+stored305:
+	JMP stored296
 
-tooMany282:
+tooMany284:
 	MOVQ DI, results+24(FP)
 
-over283:
-	JMP done193
+over285:
+	JMP done195
 
-narrower280:
+narrower282:
 	XORQ DX, DX
 
-tile303:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+72(FP), DX
+tile306:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+96(FP)
+	JEQ    skip313
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip313:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over309
+	JGE  over312
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result307:
+result310:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many310
+	JGT  many314
 
-few311:
+few315:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty312
+	JGE     empty316
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -35198,9 +35154,9 @@ few311:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows318
 
-row313:
+row317:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -35217,13 +35173,13 @@ row313:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row317
 
-rows314:
+rows318:
 	CMPQ R13, SI
-	JGE  rows316
+	JGE  rows320
 
-row315:
+row319:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35237,7 +35193,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35251,7 +35207,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35265,7 +35221,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35279,7 +35235,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35293,7 +35249,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35307,7 +35263,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35321,7 +35277,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35335,14 +35291,14 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row315
+	JLT          row319
 
-rows316:
-summed317:
+rows320:
+summed321:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special324
 
-final318:
+final322:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -35353,51 +35309,49 @@ final318:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around321
-	MOVQ         8(SP), BX
-	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored322
+	JNE          around325
+	VMOVDQU      X0, (DX)
+	JMP          stored326
 
-around321:
+around325:
 	VMOVNTDQ X0, (DX)
 
-stored322:
-stored319:
+stored326:
+stored323:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result310
+	JMP  over312
 
-many310:
+many314:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany311
+	JMP   few315
 
-special320:
+special324:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow323
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored319
+	JEQ     narrow327
+	VMOVUPS Y0, (DX)
+	JMP     stored323
 
-narrow323:
+narrow327:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip324
+	JEQ          skip328
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty325
+	JEQ          empty329
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty325:
-skip324:
+empty329:
+skip328:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip330
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -35406,39 +35360,37 @@ skip324:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y1
+	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip326:
-	JMP final318
+skip330:
+	JMP final322
 
-empty312:
+empty316:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed317
+	JNE     summed321
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around327
-	MOVQ    8(SP), BX
-	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored328
+	JNE     around331
+	VMOVDQU X0, (DX)
+	JMP     stored332
 
-around327:
+around331:
 	VMOVNTDQ X0, (DX)
 
-stored328:
-	JMP stored319
+stored332:
+	JMP stored323
 
-tooMany308:
+tooMany311:
 	MOVQ DI, results+24(FP)
 
-over309:
+over312:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile303
+	JNE  tile306
 
-done193:
+done195:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35450,49 +35402,48 @@ done193:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
-	JEQ   none329
-	SUBQ  positions+32(FP), CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none333
+	SUBQ  CX, DX
 
-none329:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+none333:
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
-tile331:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000010
-	JLE     narrower332
-	XORQ    BX, BX
-	SUBQ    $0x00000020, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over335
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+tile335:
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000010
+	JLE     narrower336
+	XORQ    SI, SI
+	SUBQ    $0x00000020, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over339
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result333:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty336
+result337:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty340
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35503,42 +35454,42 @@ result333:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows339
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows343
 
-row338:
-	MOVQ       128(R10), R12
+row342:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y10
+	VPMOVZXWD  (R9)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VPMOVZXWD  32(R9)(R11*1), Y10
+	VPMOVZXWD  32(R10)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	VPMOVZXWD  48(R9)(R11*1), Y10
+	VPMOVZXWD  48(R10)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
@@ -35546,39 +35497,39 @@ row338:
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row338
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row342
 
-rows339:
-	CMPQ R10, SI
-	JGE  rows341
+rows343:
+	CMPQ R11, DI
+	JGE  rows345
 
-row340:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y10
+row344:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VPMOVZXWD 16(R8)(R11*1), Y10
+	VPMOVZXWD 16(R9)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VPMOVZXWD 32(R9)(R11*1), Y10
+	VPMOVZXWD 32(R10)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VPMOVZXWD 48(R9)(R11*1), Y10
+	VPMOVZXWD 48(R10)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
@@ -35586,83 +35537,83 @@ row340:
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row340
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row344
 
-rows341:
+rows345:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, (BX)
 	VPSRLD       $0x10, Y2, Y0
 	VPSRLD       $0x10, Y3, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	MOVQ         8(SP), R10
-	VMOVUPS      Y0, 32(DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	MOVQ         8(SP), R11
+	VMOVUPS      Y0, 32(BX)(R11*2)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none342
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
+	JEQ          none346
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R10)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 128(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 128(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 160(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 160(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 192(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 192(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 224(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none342:
-	JMP stored337
+none346:
+	JMP stored341
 
-empty336:
+empty340:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -35672,107 +35623,107 @@ empty336:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (DX)
+	VMOVUPS   Y0, (BX)
 	VPSRLD    $0x10, Y2, Y0
 	VPSRLD    $0x10, Y3, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	MOVQ      8(SP), BX
-	VMOVUPS   Y0, 32(DX)(BX*2)
+	MOVQ      8(SP), SI
+	VMOVUPS   Y0, 32(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none343
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R10
-	SUBQ      start+16(FP), R10
-	SHRQ      $0x03, R10
-	IMULQ     choiceApart+88(FP), R10
-	ADDQ      R10, BX
-	VMOVUPD   Y9, (BX)
-	VMOVUPD   Y9, 32(BX)
-	VMOVUPD   Y9, 64(BX)
-	VMOVUPD   Y9, 96(BX)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 128(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 160(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 192(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 224(BX)(R10*8)
+	JEQ       none347
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	VMOVUPD   Y9, (SI)
+	VMOVUPD   Y9, 32(SI)
+	VMOVUPD   Y9, 64(SI)
+	VMOVUPD   Y9, 96(SI)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 128(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 160(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 192(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none343:
-stored337:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result333
-	JMP  over335
-	MOVQ DI, results+24(FP)
+none347:
+stored341:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result337
+	JMP  over339
+	MOVQ R8, results+24(FP)
 
-over335:
+over339:
 	SUBQ $0x00000020, (SP)
-	JLE  done330
-	ADDQ $0x00000040, R8
+	JLE  done334
+	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile331
+	JMP  tile335
 
-narrower332:
-	MOVQ    (SP), DX
+narrower336:
+	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower345
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over348
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	JLT     narrower349
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+2, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over352
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result346:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
-	JGE     empty349
+result350:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty353
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
-	JGE     rows352
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows356
 
-row351:
-	MOVQ       128(R8), R11
+row355:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VPMOVZXWD  (R9)(R10*1), Y2
+	VPMOVZXWD  (R10)(R11*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 31(R9)(R11*1)
-	VPMOVZXWD  16(R9)(R10*1), Y2
+	PREFETCHT0 31(R10)(R12*1)
+	VPMOVZXWD  16(R10)(R11*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
@@ -35780,25 +35731,25 @@ row351:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
-	JLT        row351
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row355
 
-rows352:
-	CMPQ R8, SI
-	JGE  rows354
+rows356:
+	CMPQ R9, DI
+	JGE  rows358
 
-row353:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+row357:
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35806,19 +35757,19 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows358
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35826,19 +35777,19 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows358
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35846,19 +35797,19 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows358
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35866,58 +35817,57 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row353
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       row357
 
-rows354:
+rows358:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	MOVQ         8(SP), R8
-	VMOVUPS      Y0, (DX)(R8*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      Y0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none355
-	MOVQ         columns+72(FP), R8
-	SUBQ         (SP), R8
-	SHLQ         $0x03, R8
-	ADDQ         choice+80(FP), R8
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, R8
-	MOVQ         8(SP), R10
+	JEQ          none359
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R8)(R10*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none355:
-	JMP stored350
+none359:
+	JMP stored354
 
-empty349:
+empty353:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -35925,81 +35875,80 @@ empty349:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	MOVQ      8(SP), BX
-	VMOVUPS   Y0, (DX)(BX*2)
+	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none356
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R8
-	SUBQ      start+16(FP), R8
-	SHRQ      $0x03, R8
-	IMULQ     choiceApart+88(FP), R8
-	ADDQ      R8, BX
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, (BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 32(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 64(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 96(BX)(R8*8)
+	JEQ       none360
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R9
+	SUBQ      start+16(FP), R9
+	SHRQ      $0x03, R9
+	IMULQ     choiceApart+88(FP), R9
+	ADDQ      R9, SI
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, (SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 32(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 64(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none356:
-stored350:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result346
-	JMP  over348
-	MOVQ DI, results+24(FP)
+none360:
+stored354:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result350
+	JMP  over352
+	MOVQ R8, results+24(FP)
 
-over348:
-	JMP done330
+over352:
+	JMP done334
 
-narrower345:
-	XORQ DX, DX
+narrower349:
+	XORQ BX, BX
 
-tile357:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over363
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
+tile361:
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*2), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+2, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over367
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
 
-result361:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty364
+result365:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty368
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows367
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows371
 
-row366:
-	MOVQ       128(R10), R12
+row370:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VPMOVZXWD  (R9)(R11*1), Y1
+	VPMOVZXWD  (R10)(R12*1), Y1
 	VPSLLD     $0x10, Y1, Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
@@ -36007,19 +35956,19 @@ row366:
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 15(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row366
+	PREFETCHT0 15(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row370
 
-rows367:
-	CMPQ R10, SI
-	JGE  rows369
+rows371:
+	CMPQ R11, DI
+	JGE  rows373
 
-row368:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+row372:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36027,12 +35976,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36040,12 +35989,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36053,12 +36002,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36066,12 +36015,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36079,12 +36028,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36092,12 +36041,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36105,12 +36054,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36118,85 +36067,83 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row368
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row372
 
-rows369:
+rows373:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
-	MOVQ         8(SP), R10
-	VMOVUPS      X0, (DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none370
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
-	MOVQ         8(SP), R11
+	JEQ          none374
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none370:
-	JMP stored365
+none374:
+	JMP stored369
 
-empty364:
+empty368:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
-	MOVQ         8(SP), BX
-	VMOVUPS      X0, (DX)(BX*2)
+	VMOVUPS      X0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none371
-	MOVQ         columns+72(FP), BX
-	SUBQ         (SP), BX
-	SHLQ         $0x03, BX
-	ADDQ         choice+80(FP), BX
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, BX
-	MOVQ         8(SP), R10
-	VMOVUPD      Y9, (BX)(R10*8)
-	MOVQ         8(SP), R10
-	VMOVUPD      Y9, 32(BX)(R10*8)
+	JEQ          none375
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	MOVQ         8(SP), R11
+	VMOVUPD      Y9, (SI)(R11*8)
+	MOVQ         8(SP), R11
+	VMOVUPD      Y9, 32(SI)(R11*8)
 
-none371:
-stored365:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result361
-	JMP  over363
-	MOVQ DI, results+24(FP)
+none375:
+stored369:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result365
+	JMP  over367
+	MOVQ R8, results+24(FP)
 
-over363:
-	MOVQ (SP), DX
-	SUBQ $0x00000008, DX
-	CMPQ DX, 8(SP)
-	JNE  tile357
+over367:
+	MOVQ (SP), BX
+	SUBQ $0x00000008, BX
+	CMPQ BX, 8(SP)
+	JNE  tile361
 
-done330:
+done334:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -36247,7 +36194,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none372
+	JEQ       none376
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -36259,7 +36206,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none372:
+none376:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -36321,11 +36268,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole373
+	JGE    whole377
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole373:
+whole377:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -36337,11 +36284,11 @@ whole373:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole374
+	JGE        whole378
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole374:
+whole378:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36352,11 +36299,11 @@ whole374:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole375
+	JGE       whole379
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole375:
+whole379:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36367,11 +36314,11 @@ whole375:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole376
+	JGE       whole380
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole376:
+whole380:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36382,11 +36329,11 @@ whole376:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole377
+	JGE       whole381
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole377:
+whole381:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36398,11 +36345,11 @@ whole377:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole378
+	JGE        whole382
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole378:
+whole382:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36413,11 +36360,11 @@ whole378:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole379
+	JGE       whole383
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole379:
+whole383:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36428,11 +36375,11 @@ whole379:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole380
+	JGE       whole384
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole380:
+whole384:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -36467,42 +36414,41 @@ end:
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -36514,164 +36460,164 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide12
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows14
 
 row13:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X8
+	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(DI)(R12*1)
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row13
 
 rows14:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows16
 
 row15:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X8
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row15
 
 rows16:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows18
 
 row17:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (DI)(R10*1), Y8
+	VCVTPH2PS  (R8)(R11*1), Y8
 	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VCVTPH2PS  16(DI)(R10*1), Y8
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y8
 	VADDPS     Y8, Y1, Y1
-	VCVTPH2PS  32(DI)(R10*1), Y8
+	VCVTPH2PS  32(R8)(R11*1), Y8
 	VADDPS     Y8, Y2, Y2
-	VCVTPH2PS  48(DI)(R10*1), Y8
+	VCVTPH2PS  48(R8)(R11*1), Y8
 	VADDPS     Y8, Y3, Y3
-	VCVTPH2PS  64(DI)(R10*1), Y8
+	VCVTPH2PS  64(R8)(R11*1), Y8
 	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 64(DI)(R11*1)
-	VCVTPH2PS  80(DI)(R10*1), Y8
+	PREFETCHT0 64(R8)(R12*1)
+	VCVTPH2PS  80(R8)(R11*1), Y8
 	VADDPS     Y8, Y5, Y5
-	VCVTPH2PS  96(R8)(R10*1), Y8
+	VCVTPH2PS  96(R9)(R11*1), Y8
 	VADDPS     Y8, Y6, Y6
-	VCVTPH2PS  112(R8)(R10*1), Y8
+	VCVTPH2PS  112(R9)(R11*1), Y8
 	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row17
 
 rows18:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows20
 
 row19:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (DI)(R10*1), Y8
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y8
 	VADDPS    Y8, Y0, Y0
-	VCVTPH2PS 16(DI)(R10*1), Y8
+	VCVTPH2PS 16(R8)(R11*1), Y8
 	VADDPS    Y8, Y1, Y1
-	VCVTPH2PS 32(DI)(R10*1), Y8
+	VCVTPH2PS 32(R8)(R11*1), Y8
 	VADDPS    Y8, Y2, Y2
-	VCVTPH2PS 48(DI)(R10*1), Y8
+	VCVTPH2PS 48(R8)(R11*1), Y8
 	VADDPS    Y8, Y3, Y3
-	VCVTPH2PS 64(DI)(R10*1), Y8
+	VCVTPH2PS 64(R8)(R11*1), Y8
 	VADDPS    Y8, Y4, Y4
-	VCVTPH2PS 80(DI)(R10*1), Y8
+	VCVTPH2PS 80(R8)(R11*1), Y8
 	VADDPS    Y8, Y5, Y5
-	VCVTPH2PS 96(R8)(R10*1), Y8
+	VCVTPH2PS 96(R9)(R11*1), Y8
 	VADDPS    Y8, Y6, Y6
-	VCVTPH2PS 112(R8)(R10*1), Y8
+	VCVTPH2PS 112(R9)(R11*1), Y8
 	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
 	JLT       row19
 
 rows20:
@@ -36685,60 +36631,60 @@ final22:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around25
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored26:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored28:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU   X0, 64(CX)
-	VMOVDQU   X1, 80(CX)
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
 stored30:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 96(CX)(DX*2)
-	VMOVDQU   X1, 112(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ X0, 96(CX)
-	VMOVNTDQ X1, 112(CX)
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
 
 stored32:
 stored23:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -36748,90 +36694,90 @@ many7:
 	JMP   few8
 
 wide12:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows34
 
 row33:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(DI)(R12*1)
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row33
 
 rows34:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows36
 
 row35:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row35
 
 rows36:
@@ -36840,27 +36786,27 @@ rows36:
 special24:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow37
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored23
 
 narrow37:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip38
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty39
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -36875,23 +36821,23 @@ empty39:
 skip38:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip40
-	VCVTPH2PS (CX), Y8
+	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(CX), Y8
+	VCVTPH2PS 16(DX), Y8
 	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(CX), Y8
+	VCVTPH2PS 32(DX), Y8
 	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(CX), Y8
+	VCVTPH2PS 48(DX), Y8
 	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(CX), Y8
+	VCVTPH2PS 64(DX), Y8
 	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(CX), Y8
+	VCVTPH2PS 80(DX), Y8
 	VADDPS    Y5, Y8, Y5
-	MOVQ      8(SP), DX
-	VCVTPH2PS 96(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
 	VADDPS    Y6, Y8, Y6
-	MOVQ      8(SP), DX
-	VCVTPH2PS 112(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
 skip40:
@@ -36902,29 +36848,29 @@ empty10:
 	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around41
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 96(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
 	JMP     stored42
 
 around41:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored42:
 	JMP stored23
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ  $0x00000040, (SP)
 	JLE   done1
-	ADDQ  $0x00000080, DI
+	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
 	JEQ   skip43
@@ -36934,29 +36880,27 @@ skip43:
 	JMP tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
 	JLE     narrower45
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over48
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result46:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many49
 
 few50:
@@ -36966,144 +36910,144 @@ few50:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty52
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none53
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide54
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows56
 
 row55:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X6
+	VPBROADCASTW (R10), X6
 	VCVTPH2PS    X6, Y6
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y7
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
+	VCVTPH2PS    32(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
+	VCVTPH2PS    48(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
+	VCVTPH2PS    64(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
-	PREFETCHT0   95(R8)(R12*1)
-	VCVTPH2PS    80(R8)(R11*1), Y7
+	PREFETCHT0   95(R9)(R13*1)
+	VCVTPH2PS    80(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row55
 
 rows56:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows58
 
 row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X6
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X6
 	VCVTPH2PS    X6, Y6
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y7
+	VCVTPH2PS    16(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
+	VCVTPH2PS    32(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
+	VCVTPH2PS    48(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
+	VCVTPH2PS    64(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
-	VCVTPH2PS    80(R8)(R11*1), Y7
+	VCVTPH2PS    80(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row57
 
 rows58:
 	JMP summed51
 
 none53:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows60
 
 row59:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (DI)(R10*1), Y6
+	VCVTPH2PS  (R8)(R11*1), Y6
 	VADDPS     Y6, Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VCVTPH2PS  16(DI)(R10*1), Y6
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y6
 	VADDPS     Y6, Y1, Y1
-	VCVTPH2PS  32(DI)(R10*1), Y6
+	VCVTPH2PS  32(R8)(R11*1), Y6
 	VADDPS     Y6, Y2, Y2
-	VCVTPH2PS  48(DI)(R10*1), Y6
+	VCVTPH2PS  48(R8)(R11*1), Y6
 	VADDPS     Y6, Y3, Y3
-	VCVTPH2PS  64(R8)(R10*1), Y6
+	VCVTPH2PS  64(R9)(R11*1), Y6
 	VADDPS     Y6, Y4, Y4
-	PREFETCHT0 95(R8)(R11*1)
-	VCVTPH2PS  80(R8)(R10*1), Y6
+	PREFETCHT0 95(R9)(R12*1)
+	VCVTPH2PS  80(R9)(R11*1), Y6
 	VADDPS     Y6, Y5, Y5
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row59
 
 rows60:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows62
 
 row61:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (DI)(R10*1), Y6
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y6
 	VADDPS    Y6, Y0, Y0
-	VCVTPH2PS 16(DI)(R10*1), Y6
+	VCVTPH2PS 16(R8)(R11*1), Y6
 	VADDPS    Y6, Y1, Y1
-	VCVTPH2PS 32(DI)(R10*1), Y6
+	VCVTPH2PS 32(R8)(R11*1), Y6
 	VADDPS    Y6, Y2, Y2
-	VCVTPH2PS 48(DI)(R10*1), Y6
+	VCVTPH2PS 48(R8)(R11*1), Y6
 	VADDPS    Y6, Y3, Y3
-	VCVTPH2PS 64(R8)(R10*1), Y6
+	VCVTPH2PS 64(R9)(R11*1), Y6
 	VADDPS    Y6, Y4, Y4
-	VCVTPH2PS 80(R8)(R10*1), Y6
+	VCVTPH2PS 80(R9)(R11*1), Y6
 	VADDPS    Y6, Y5, Y5
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
 	JLT       row61
 
 rows62:
@@ -37117,47 +37061,47 @@ final64:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored68
 
 around67:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored68:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored70
 
 around69:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored70:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around71
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 64(CX)(DX*2)
-	VMOVDQU   X1, 80(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
 	JMP       stored72
 
 around71:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
 stored72:
 stored65:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result46
 	JMP  over48
 
@@ -37167,78 +37111,78 @@ many49:
 	JMP   few50
 
 wide54:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows74
 
 row73:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y7
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
+	VCVTPH2PS    32(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
+	VCVTPH2PS    48(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
+	VCVTPH2PS    64(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
-	PREFETCHT0   95(R8)(R12*1)
-	VCVTPH2PS    80(R8)(R11*1), Y7
+	PREFETCHT0   95(R9)(R13*1)
+	VCVTPH2PS    80(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row73
 
 rows74:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows76
 
 row75:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y7
+	VCVTPH2PS    16(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
+	VCVTPH2PS    32(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
+	VCVTPH2PS    48(R8)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
+	VCVTPH2PS    64(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y7
 	VADDPS       Y7, Y4, Y4
-	VCVTPH2PS    80(R8)(R11*1), Y7
+	VCVTPH2PS    80(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row75
 
 rows76:
@@ -37247,25 +37191,25 @@ rows76:
 special66:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow77
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
 	JMP     stored65
 
 narrow77:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip78
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty79
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -37278,19 +37222,19 @@ empty79:
 skip78:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip80
-	VCVTPH2PS (CX), Y6
+	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
-	VCVTPH2PS 16(CX), Y6
+	VCVTPH2PS 16(DX), Y6
 	VADDPS    Y1, Y6, Y1
-	VCVTPH2PS 32(CX), Y6
+	VCVTPH2PS 32(DX), Y6
 	VADDPS    Y2, Y6, Y2
-	VCVTPH2PS 48(CX), Y6
+	VCVTPH2PS 48(DX), Y6
 	VADDPS    Y3, Y6, Y3
-	MOVQ      8(SP), DX
-	VCVTPH2PS 64(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
 	VADDPS    Y4, Y6, Y4
-	MOVQ      8(SP), DX
-	VCVTPH2PS 80(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
 skip80:
@@ -37301,50 +37245,48 @@ empty52:
 	JNE     summed63
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around81
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
 	JMP     stored82
 
 around81:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored82:
 	JMP stored65
 
 tooMany47:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over48:
 	JMP done1
 
 narrower45:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower84
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over87
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result85:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many88
 
 few89:
@@ -37352,122 +37294,122 @@ few89:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty91
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none92
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide93
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows95
 
 row94:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X4
+	VPBROADCASTW (R10), X4
 	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y5
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
+	VCVTPH2PS    32(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
+	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row94
 
 rows95:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows97
 
 row96:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X4
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X4
 	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y5
+	VCVTPH2PS    16(R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
+	VCVTPH2PS    32(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
+	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row96
 
 rows97:
 	JMP summed90
 
 none92:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows99
 
 row98:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (DI)(R10*1), Y4
+	VCVTPH2PS  (R8)(R11*1), Y4
 	VADDPS     Y4, Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VCVTPH2PS  16(DI)(R10*1), Y4
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y4
 	VADDPS     Y4, Y1, Y1
-	VCVTPH2PS  32(R8)(R10*1), Y4
+	VCVTPH2PS  32(R9)(R11*1), Y4
 	VADDPS     Y4, Y2, Y2
-	VCVTPH2PS  48(R8)(R10*1), Y4
+	VCVTPH2PS  48(R9)(R11*1), Y4
 	VADDPS     Y4, Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row98
 
 rows99:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows101
 
 row100:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (DI)(R10*1), Y4
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y4
 	VADDPS    Y4, Y0, Y0
-	VCVTPH2PS 16(DI)(R10*1), Y4
+	VCVTPH2PS 16(R8)(R11*1), Y4
 	VADDPS    Y4, Y1, Y1
-	VCVTPH2PS 32(R8)(R10*1), Y4
+	VCVTPH2PS 32(R9)(R11*1), Y4
 	VADDPS    Y4, Y2, Y2
-	VCVTPH2PS 48(R8)(R10*1), Y4
+	VCVTPH2PS 48(R9)(R11*1), Y4
 	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
 	JLT       row100
 
 rows101:
@@ -37481,34 +37423,34 @@ final103:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around106
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored107
 
 around106:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored107:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around108
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 32(CX)(DX*2)
-	VMOVDQU   X1, 48(CX)(DX*2)
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
 	JMP       stored109
 
 around108:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored109:
 stored104:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result85
 	JMP  over87
 
@@ -37518,65 +37460,65 @@ many88:
 	JMP   few89
 
 wide93:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows111
 
 row110:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y5
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
+	VCVTPH2PS    32(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
+	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row110
 
 rows111:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows113
 
 row112:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y5
+	VCVTPH2PS    16(R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
+	VCVTPH2PS    32(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
+	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row112
 
 rows113:
@@ -37585,23 +37527,23 @@ rows113:
 special105:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow114
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
 	JMP     stored104
 
 narrow114:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip115
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty116
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -37612,15 +37554,15 @@ empty116:
 skip115:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip117
-	VCVTPH2PS (CX), Y4
+	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(CX), Y4
+	VCVTPH2PS 16(DX), Y4
 	VADDPS    Y1, Y4, Y1
-	MOVQ      8(SP), DX
-	VCVTPH2PS 32(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
 	VADDPS    Y2, Y4, Y2
-	MOVQ      8(SP), DX
-	VCVTPH2PS 48(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
 skip117:
@@ -37631,864 +37573,866 @@ empty91:
 	JNE     summed102
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around118
-	VMOVDQU Y0, (CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 32(CX)(DX*2)
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
 	JMP     stored119
 
 around118:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored119:
 	JMP stored104
 
 tooMany86:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over87:
 	JMP done1
 
 narrower84:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
 	JLT     narrower121
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over124
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     skip125
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+
+skip125:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over124
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result122:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many125
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many126
 
-few126:
+few127:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
-	JGE     empty128
+	CMPQ    BX, SI
+	JGE     empty129
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none130
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide130
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x02, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
+	JNE     wide131
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows133
+
+row132:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   31(R9)(R12*1)
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row132
+
+rows133:
+	CMPQ R10, SI
+	JGE  rows135
+
+row134:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows135
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows135
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows135
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row134
+
+rows135:
+	JMP summed128
+
+none130:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows132
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows137
 
-row131:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row131
-
-rows132:
-	CMPQ R9, BX
-	JGE  rows134
-
-row133:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row133
-
-rows134:
-	JMP summed127
-
-none129:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows136
-
-row135:
-	MOVQ       128(DI), R10
+row136:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VCVTPH2PS  (R8)(R9*1), Y2
+	VCVTPH2PS  (R9)(R10*1), Y2
 	VADDPS     Y2, Y0, Y0
-	PREFETCHT0 31(R8)(R10*1)
-	VCVTPH2PS  16(R8)(R9*1), Y2
+	PREFETCHT0 31(R9)(R11*1)
+	VCVTPH2PS  16(R9)(R10*1), Y2
 	VADDPS     Y2, Y1, Y1
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row135
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row136
 
-rows136:
-	CMPQ DI, BX
-	JGE  rows138
+rows137:
+	CMPQ R8, SI
+	JGE  rows139
 
-row137:
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
+row138:
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JGE       rows138
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows139
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JGE       rows138
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows139
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JGE       rows138
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows139
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
 	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
+	VCVTPH2PS 16(R9)(R10*1), Y2
 	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JLT       row137
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row138
 
-rows138:
-summed127:
-summed139:
+rows139:
+summed128:
+summed140:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special142
+	JNE  special143
 
-final140:
+final141:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	VMOVDQU   X1, 16(CX)(DX*2)
-	JMP       stored144
+	JNE       around144
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored145
 
-around143:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+around144:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored144:
-stored141:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+stored145:
+stored142:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result122
 	JMP  over124
 
-many125:
+many126:
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany123
-	JMP   few126
+	JMP   few127
 
-wide130:
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows146
+wide131:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows147
 
-row145:
-	MOVQ         128(R9), R11
+row146:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	VCVTPH2PS    16(R8)(R10*1), Y3
+	PREFETCHT0   31(R9)(R12*1)
+	VCVTPH2PS    16(R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row145
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row146
 
-rows146:
-	CMPQ R9, BX
-	JGE  rows148
+rows147:
+	CMPQ R10, SI
+	JGE  rows149
 
-row147:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
+row148:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
+	VCVTPH2PS    16(R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
+	VCVTPH2PS    16(R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
+	VCVTPH2PS    16(R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows149
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
+	VCVTPH2PS    16(R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row147
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row148
 
-rows148:
-	JMP summed127
+rows149:
+	JMP summed128
 
-special142:
+special143:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow149
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored141
+	JEQ     narrow150
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored142
 
-narrow149:
+narrow150:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty151
-	SHRQ         $0x03, DI
+	JEQ          skip151
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty152
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty151:
-skip150:
+empty152:
+skip151:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip152
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	JEQ          skip153
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    16(CX)(DX*2), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip152:
-	JMP final140
+skip153:
+	JMP final141
 
-empty128:
+empty129:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed139
+	JNE     summed140
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around153
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored154
+	JNE     around154
+	VMOVDQU Y0, (DX)
+	JMP     stored155
 
-around153:
-	VMOVNTDQ Y0, (CX)
+around154:
+	VMOVNTDQ Y0, (DX)
 
-stored154:
-	JMP stored141
+stored155:
+	JMP stored142
 
 tooMany123:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over124:
 	JMP done1
 
 narrower121:
-	XORQ CX, CX
+	XORQ DX, DX
 
-tile155:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*2), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over161
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
+tile156:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip163
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
 
-result159:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many162
+skip163:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over162
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few163:
+result160:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many164
+
+few165:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty165
+	CMPQ    BX, SI
+	JGE     empty167
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none166
+	JEQ     none168
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide167
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows169
-
-row168:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row168
-
-rows169:
-	CMPQ R10, BX
-	JGE  rows171
+	JNE     wide169
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows171
 
 row170:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
 	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row170
 
 rows171:
-	JMP summed164
-
-none166:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows173
+	CMPQ R11, SI
+	JGE  rows173
 
 row172:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (R8)(R10*1), Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 15(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row172
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows173
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row172
 
 rows173:
-	CMPQ R9, BX
-	JGE  rows175
+	JMP summed166
 
-row174:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row174
-
-rows175:
-summed164:
-summed176:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special179
-
-final177:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around180
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored181
-
-around180:
-	VMOVNTDQ X0, (CX)
-
-stored181:
-stored178:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result159
-	JMP  over161
-
-many162:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany160
-	JMP   few163
-
-wide167:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+none168:
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows183
+	JGE     rows175
 
-row182:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row182
+row174:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R9)(R11*1), Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row174
 
-rows183:
-	CMPQ R10, BX
-	JGE  rows185
+rows175:
+	CMPQ R10, SI
+	JGE  rows177
+
+row176:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows177
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row176
+
+rows177:
+summed166:
+summed178:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special181
+
+final179:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around182
+	VMOVDQU   X0, (DX)
+	JMP       stored183
+
+around182:
+	VMOVNTDQ X0, (DX)
+
+stored183:
+stored180:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result160
+	JMP  over162
+
+many164:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany161
+	JMP   few165
+
+wide169:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows185
 
 row184:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row184
 
 rows185:
-	JMP summed164
+	CMPQ R11, SI
+	JGE  rows187
 
-special179:
+row186:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows187
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row186
+
+rows187:
+	JMP summed166
+
+special181:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored178
+	JEQ     narrow188
+	VMOVUPS Y0, (DX)
+	JMP     stored180
 
-narrow186:
+narrow188:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip187
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty188
-	SHRQ         $0x03, R9
+	JEQ          skip189
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty190
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty188:
-skip187:
+empty190:
+skip189:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip189
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip191
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y1
+	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip189:
-	JMP final177
+skip191:
+	JMP final179
 
-empty165:
+empty167:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed176
+	JNE     summed178
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around190
-	MOVQ    8(SP), DX
-	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored191
+	JNE     around192
+	VMOVDQU X0, (DX)
+	JMP     stored193
 
-around190:
-	VMOVNTDQ X0, (CX)
+around192:
+	VMOVNTDQ X0, (DX)
 
-stored191:
-	JMP stored178
+stored193:
+	JMP stored180
 
-tooMany160:
-	MOVQ SI, results+24(FP)
+tooMany161:
+	MOVQ DI, results+24(FP)
 
-over161:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
-	JNE  tile155
+over162:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile156
 
 done1:
 	MOVQ results+24(FP), AX
@@ -38512,18 +38456,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none192
+	JEQ   none194
 	SUBQ  positions+32(FP), CX
 
-none192:
+none194:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile194:
+tile196:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower195
+	JLE     narrower197
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -38532,21 +38476,21 @@ tile194:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over198
+	JGE     over200
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result196:
+result198:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many199
+	JGT  many201
 
-few200:
+few202:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38556,7 +38500,7 @@ few200:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty201
+	JGE     empty203
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38568,9 +38512,9 @@ few200:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows203
+	JGE     rows205
 
-row202:
+row204:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38615,13 +38559,13 @@ row202:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row202
+	JLT          row204
 
-rows203:
+rows205:
 	CMPQ R13, SI
-	JGE  rows205
+	JGE  rows207
 
-row204:
+row206:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38662,83 +38606,83 @@ row204:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row204
+	JLT          row206
 
-rows205:
-summed206:
+rows207:
+summed208:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special209
+	JNE  special211
 
-final207:
+final209:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
+	JNE       around212
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored211
-
-around210:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored211:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
 	JMP       stored213
 
 around212:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored213:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around214
-	VMOVDQU   X0, 64(DX)
-	VMOVDQU   X1, 80(DX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored215
 
 around214:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored215:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around216
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, 96(DX)(BX*2)
-	VMOVDQU   X1, 112(DX)(BX*2)
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
 	JMP       stored217
 
 around216:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+
+stored217:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around218
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
+	JMP       stored219
+
+around218:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
 
-stored217:
-stored208:
+stored219:
+stored210:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result198
+	JMP  over200
 
-many199:
+many201:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany197
-	JMP   few200
+	JEQ   tooMany199
+	JMP   few202
 
-special209:
+special211:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow218
+	JEQ     narrow220
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38749,14 +38693,14 @@ special209:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored208
+	JMP     stored210
 
-narrow218:
+narrow220:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip219
+	JEQ          skip221
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty220
+	JEQ          empty222
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -38770,10 +38714,10 @@ narrow218:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty220:
-skip219:
+empty222:
+skip221:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip221
+	JEQ       skip223
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -38793,49 +38737,49 @@ skip219:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip221:
-	JMP final207
+skip223:
+	JMP final209
 
-empty201:
+empty203:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed206
+	JNE     summed208
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around222
+	JNE     around224
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored223
+	JMP     stored225
 
-around222:
+around224:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored223:
-	JMP stored208
+stored225:
+	JMP stored210
 
-tooMany197:
+tooMany199:
 	MOVQ DI, results+24(FP)
 
-over198:
+over200:
 	SUBQ  $0x00000040, (SP)
-	JLE   done193
+	JLE   done195
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip224
+	JEQ   skip226
 	ADDQ  $+128, to+72(FP)
 
-skip224:
-	JMP tile194
+skip226:
+	JMP tile196
 
-narrower195:
+narrower197:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower226
+	JLE     narrower228
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -38844,21 +38788,21 @@ narrower195:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over229
+	JGE     over231
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result227:
+result229:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many230
+	JGT  many232
 
-few231:
+few233:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38866,7 +38810,7 @@ few231:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty232
+	JGE     empty234
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38878,9 +38822,9 @@ few231:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows234
+	JGE     rows236
 
-row233:
+row235:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38917,13 +38861,13 @@ row233:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row233
+	JLT          row235
 
-rows234:
+rows236:
 	CMPQ R13, SI
-	JGE  rows236
+	JGE  rows238
 
-row235:
+row237:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38956,70 +38900,70 @@ row235:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row235
+	JLT          row237
 
-rows236:
-summed237:
+rows238:
+summed239:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special240
+	JNE  special242
 
-final238:
+final240:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around243
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored242
-
-around241:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored242:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
-	VMOVDQU   X0, 32(DX)
-	VMOVDQU   X1, 48(DX)
 	JMP       stored244
 
 around243:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored244:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around245
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, 64(DX)(BX*2)
-	VMOVDQU   X1, 80(DX)(BX*2)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored246
 
 around245:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+
+stored246:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around247
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
+	JMP       stored248
+
+around247:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored246:
-stored239:
+stored248:
+stored241:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result227
-	JMP  over229
+	JLT  result229
+	JMP  over231
 
-many230:
+many232:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany228
-	JMP   few231
+	JEQ   tooMany230
+	JMP   few233
 
-special240:
+special242:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow247
+	JEQ     narrow249
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -39028,14 +38972,14 @@ special240:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored239
+	JMP     stored241
 
-narrow247:
+narrow249:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip248
+	JEQ          skip250
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty249
+	JEQ          empty251
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -39047,10 +38991,10 @@ narrow247:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty249:
-skip248:
+empty251:
+skip250:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip250
+	JEQ       skip252
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -39066,38 +39010,38 @@ skip248:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip250:
-	JMP final238
+skip252:
+	JMP final240
 
-empty232:
+empty234:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed237
+	JNE     summed239
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around251
+	JNE     around253
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored252
+	JMP     stored254
 
-around251:
+around253:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 
-stored252:
-	JMP stored239
+stored254:
+	JMP stored241
 
-tooMany228:
+tooMany230:
 	MOVQ DI, results+24(FP)
 
-over229:
-	JMP done193
+over231:
+	JMP done195
 
-narrower226:
+narrower228:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower254
+	JLE     narrower256
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -39106,27 +39050,27 @@ narrower226:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over257
+	JGE     over259
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result255:
+result257:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many258
+	JGT  many260
 
-few259:
+few261:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty260
+	JGE     empty262
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39138,9 +39082,9 @@ few259:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows264
 
-row261:
+row263:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39168,13 +39112,13 @@ row261:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row263
 
-rows262:
+rows264:
 	CMPQ R13, SI
-	JGE  rows264
+	JGE  rows266
 
-row263:
+row265:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39199,71 +39143,71 @@ row263:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row263
+	JLT          row265
 
-rows264:
-summed265:
+rows266:
+summed267:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special268
+	JNE  special270
 
-final266:
+final268:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around271
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored270
-
-around269:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored270:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, 32(DX)(BX*2)
-	VMOVDQU   X1, 48(DX)(BX*2)
 	JMP       stored272
 
 around271:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+
+stored272:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around273
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
+	JMP       stored274
+
+around273:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored272:
-stored267:
+stored274:
+stored269:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result255
-	JMP  over257
+	JLT  result257
+	JMP  over259
 
-many258:
+many260:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany256
-	JMP   few259
+	JEQ   tooMany258
+	JMP   few261
 
-special268:
+special270:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow275
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored267
+	JMP     stored269
 
-narrow273:
+narrow275:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip276
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty275
+	JEQ          empty277
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -39273,10 +39217,10 @@ narrow273:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty275:
-skip274:
+empty277:
+skip276:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip276
+	JEQ       skip278
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -39288,63 +39232,71 @@ skip274:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip276:
-	JMP final266
+skip278:
+	JMP final268
 
-empty260:
+empty262:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed265
+	JNE     summed267
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around277
+	JNE     around279
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored278
+	JMP     stored280
 
-around277:
+around279:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored278:
-	JMP stored267
+stored280:
+	JMP stored269
 
-tooMany256:
+tooMany258:
 	MOVQ DI, results+24(FP)
 
-over257:
-	JMP done193
+over259:
+	JMP done195
 
-narrower254:
+narrower256:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower280
+	JLT     narrower282
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*2), R9
 	MOVQ    to+72(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over283
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     skip286
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
 
-result281:
+skip286:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over285
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result283:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many284
+	JGT  many287
 
-few285:
+few288:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty286
+	JGE     empty289
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -39356,9 +39308,9 @@ few285:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows288
+	JGE     rows291
 
-row287:
+row290:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -39378,13 +39330,13 @@ row287:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row287
+	JLT          row290
 
-rows288:
+rows291:
 	CMPQ R12, SI
-	JGE  rows290
+	JGE  rows293
 
-row289:
+row292:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39401,7 +39353,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows293
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39418,7 +39370,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows293
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39435,7 +39387,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows293
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39452,56 +39404,53 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row289
+	JLT          row292
 
-rows290:
-summed291:
+rows293:
+summed294:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special294
+	JNE  special297
 
-final292:
+final295:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored296
+	JNE       around298
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored299
 
-around295:
+around298:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
+stored299:
 stored296:
-stored293:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result283
+	JMP  over285
 
-many284:
+many287:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany282
-	JMP   few285
+	JEQ   tooMany284
+	JMP   few288
 
-special294:
+special297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow297
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	MOVQ    8(SP), BX
-	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored293
+	JEQ     narrow300
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored296
 
-narrow297:
+narrow300:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip298
+	JEQ          skip301
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty299
+	JEQ          empty302
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -39509,10 +39458,10 @@ narrow297:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty299:
-skip298:
+empty302:
+skip301:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip300
+	JEQ          skip303
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -39526,64 +39475,69 @@ skip298:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    16(DX)(BX*2), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip300:
-	JMP final292
+skip303:
+	JMP final295
 
-empty286:
+empty289:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed291
+	JNE     summed294
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around301
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored302
+	JNE     around304
+	VMOVDQU Y0, (DX)
+	JMP     stored305
 
-around301:
+around304:
 	VMOVNTDQ Y0, (DX)
 
-stored302:
-	JMP stored293
+stored305:
+	JMP stored296
 
-tooMany282:
+tooMany284:
 	MOVQ DI, results+24(FP)
 
-over283:
-	JMP done193
+over285:
+	JMP done195
 
-narrower280:
+narrower282:
 	XORQ DX, DX
 
-tile303:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+72(FP), DX
+tile306:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+96(FP)
+	JEQ    skip313
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip313:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over309
+	JGE  over312
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result307:
+result310:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many310
+	JGT  many314
 
-few311:
+few315:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty312
+	JGE     empty316
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39595,9 +39549,9 @@ few311:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows318
 
-row313:
+row317:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39613,13 +39567,13 @@ row313:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row317
 
-rows314:
+rows318:
 	CMPQ R13, SI
-	JGE  rows316
+	JGE  rows320
 
-row315:
+row319:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39632,7 +39586,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39645,7 +39599,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39658,7 +39612,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39671,7 +39625,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39684,7 +39638,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39697,7 +39651,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39710,7 +39664,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows320
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39723,61 +39677,59 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row315
+	JLT          row319
 
-rows316:
-summed317:
+rows320:
+summed321:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special324
 
-final318:
+final322:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around321
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored322
+	JNE       around325
+	VMOVDQU   X0, (DX)
+	JMP       stored326
 
-around321:
+around325:
 	VMOVNTDQ X0, (DX)
 
-stored322:
-stored319:
+stored326:
+stored323:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result310
+	JMP  over312
 
-many310:
+many314:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany311
+	JMP   few315
 
-special320:
+special324:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow323
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored319
+	JEQ     narrow327
+	VMOVUPS Y0, (DX)
+	JMP     stored323
 
-narrow323:
+narrow327:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip324
+	JEQ          skip328
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty325
+	JEQ          empty329
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty325:
-skip324:
+empty329:
+skip328:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip330
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -39786,38 +39738,36 @@ skip324:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y1
+	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip326:
-	JMP final318
+skip330:
+	JMP final322
 
-empty312:
+empty316:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed317
+	JNE     summed321
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around327
-	MOVQ    8(SP), BX
-	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored328
+	JNE     around331
+	VMOVDQU X0, (DX)
+	JMP     stored332
 
-around327:
+around331:
 	VMOVNTDQ X0, (DX)
 
-stored328:
-	JMP stored319
+stored332:
+	JMP stored323
 
-tooMany308:
+tooMany311:
 	MOVQ DI, results+24(FP)
 
-over309:
+over312:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile303
+	JNE  tile306
 
-done193:
+done195:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -39829,49 +39779,48 @@ done193:
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
-	JEQ   none329
-	SUBQ  positions+32(FP), CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none333
+	SUBQ  CX, DX
 
-none329:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+none333:
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
-tile331:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000010
-	JLE     narrower332
-	XORQ    BX, BX
-	SUBQ    $0x00000020, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over335
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+tile335:
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000010
+	JLE     narrower336
+	XORQ    SI, SI
+	SUBQ    $0x00000020, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over339
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result333:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty336
+result337:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty340
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -39882,156 +39831,156 @@ result333:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows339
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows343
 
-row338:
-	MOVQ       128(R10), R12
+row342:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y10
+	VCVTPH2PS  (R9)(R12*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VCVTPH2PS  32(R9)(R11*1), Y10
+	VCVTPH2PS  32(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	VCVTPH2PS  48(R9)(R11*1), Y10
+	VCVTPH2PS  48(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row338
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row342
 
-rows339:
-	CMPQ R10, SI
-	JGE  rows341
+rows343:
+	CMPQ R11, DI
+	JGE  rows345
 
-row340:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y10
+row344:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VCVTPH2PS 16(R8)(R11*1), Y10
+	VCVTPH2PS 16(R9)(R12*1), Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VCVTPH2PS 32(R9)(R11*1), Y10
+	VCVTPH2PS 32(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VCVTPH2PS 48(R9)(R11*1), Y10
+	VCVTPH2PS 48(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row340
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row344
 
-rows341:
+rows345:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
-	VMOVUPS      X0, (DX)
-	VMOVUPS      X1, 16(DX)
+	VMOVUPS      X0, (BX)
+	VMOVUPS      X1, 16(BX)
 	VCVTPS2PH    $0x00, Y2, X0
 	VCVTPS2PH    $0x00, Y3, X1
-	MOVQ         8(SP), R10
-	VMOVUPS      X0, 32(DX)(R10*2)
-	VMOVUPS      X1, 48(DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	MOVQ         8(SP), R11
+	VMOVUPS      X0, 32(BX)(R11*2)
+	VMOVUPS      X1, 48(BX)(R11*2)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none342
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
+	JEQ          none346
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R10)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 128(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 128(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 160(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 160(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 192(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 192(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 224(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none342:
-	JMP stored337
+none346:
+	JMP stored341
 
-empty336:
+empty340:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -40039,506 +39988,502 @@ empty336:
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (DX)
-	VMOVUPS   X1, 16(DX)
+	VMOVUPS   X0, (BX)
+	VMOVUPS   X1, 16(BX)
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	MOVQ      8(SP), BX
-	VMOVUPS   X0, 32(DX)(BX*2)
-	VMOVUPS   X1, 48(DX)(BX*2)
+	MOVQ      8(SP), SI
+	VMOVUPS   X0, 32(BX)(SI*2)
+	VMOVUPS   X1, 48(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none343
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R10
-	SUBQ      start+16(FP), R10
-	SHRQ      $0x03, R10
-	IMULQ     choiceApart+88(FP), R10
-	ADDQ      R10, BX
-	VMOVUPD   Y9, (BX)
-	VMOVUPD   Y9, 32(BX)
-	VMOVUPD   Y9, 64(BX)
-	VMOVUPD   Y9, 96(BX)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 128(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 160(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 192(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 224(BX)(R10*8)
+	JEQ       none347
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	VMOVUPD   Y9, (SI)
+	VMOVUPD   Y9, 32(SI)
+	VMOVUPD   Y9, 64(SI)
+	VMOVUPD   Y9, 96(SI)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 128(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 160(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 192(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none343:
-stored337:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result333
-	JMP  over335
-	MOVQ DI, results+24(FP)
+none347:
+stored341:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result337
+	JMP  over339
+	MOVQ R8, results+24(FP)
 
-over335:
+over339:
 	SUBQ $0x00000020, (SP)
-	JLE  done330
-	ADDQ $0x00000040, R8
+	JLE  done334
+	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile331
+	JMP  tile335
 
-narrower332:
-	MOVQ    (SP), DX
+narrower336:
+	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower345
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over348
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	JLT     narrower349
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+2, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over352
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result346:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
-	JGE     empty349
+result350:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty353
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
-	JGE     rows352
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows356
 
-row351:
-	MOVQ       128(R8), R11
+row355:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (R9)(R10*1), Y2
+	VCVTPH2PS  (R10)(R11*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 31(R9)(R11*1)
-	VCVTPH2PS  16(R9)(R10*1), Y2
+	PREFETCHT0 31(R10)(R12*1)
+	VCVTPH2PS  16(R10)(R11*1), Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
-	JLT        row351
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row355
 
-rows352:
-	CMPQ R8, SI
-	JGE  rows354
+rows356:
+	CMPQ R9, DI
+	JGE  rows358
 
-row353:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+row357:
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows358
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows358
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows358
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row353
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       row357
 
-rows354:
+rows358:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
-	MOVQ         8(SP), R8
-	VMOVUPS      X0, (DX)(R8*2)
-	VMOVUPS      X1, 16(DX)(R8*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      X0, (BX)
+	VMOVUPS      X1, 16(BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none355
-	MOVQ         columns+72(FP), R8
-	SUBQ         (SP), R8
-	SHLQ         $0x03, R8
-	ADDQ         choice+80(FP), R8
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, R8
-	MOVQ         8(SP), R10
+	JEQ          none359
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R8)(R10*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none355:
-	JMP stored350
+none359:
+	JMP stored354
 
-empty349:
+empty353:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	MOVQ      8(SP), BX
-	VMOVUPS   X0, (DX)(BX*2)
-	VMOVUPS   X1, 16(DX)(BX*2)
+	VMOVUPS   X0, (BX)
+	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none356
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R8
-	SUBQ      start+16(FP), R8
-	SHRQ      $0x03, R8
-	IMULQ     choiceApart+88(FP), R8
-	ADDQ      R8, BX
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, (BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 32(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 64(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 96(BX)(R8*8)
+	JEQ       none360
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R9
+	SUBQ      start+16(FP), R9
+	SHRQ      $0x03, R9
+	IMULQ     choiceApart+88(FP), R9
+	ADDQ      R9, SI
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, (SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 32(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 64(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none356:
-stored350:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result346
-	JMP  over348
-	MOVQ DI, results+24(FP)
+none360:
+stored354:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result350
+	JMP  over352
+	MOVQ R8, results+24(FP)
 
-over348:
-	JMP done330
+over352:
+	JMP done334
 
-narrower345:
-	XORQ DX, DX
+narrower349:
+	XORQ BX, BX
 
-tile357:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over363
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
+tile361:
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*2), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+2, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over367
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
 
-result361:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty364
+result365:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty368
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows367
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows371
 
-row366:
-	MOVQ       128(R10), R12
+row370:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R9)(R11*1), Y1
+	VCVTPH2PS  (R10)(R12*1), Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
 	VANDPS     Y3, Y2, Y2
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 15(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row366
+	PREFETCHT0 15(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row370
 
-rows367:
-	CMPQ R10, SI
-	JGE  rows369
+rows371:
+	CMPQ R11, DI
+	JGE  rows373
 
-row368:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+row372:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows373
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row368
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row372
 
-rows369:
+rows373:
 	VCVTPS2PH    $0x00, Y0, X0
-	MOVQ         8(SP), R10
-	VMOVUPS      X0, (DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none370
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
-	MOVQ         8(SP), R11
+	JEQ          none374
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none370:
-	JMP stored365
+none374:
+	JMP stored369
 
-empty364:
+empty368:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
-	MOVQ      8(SP), BX
-	VMOVUPS   X0, (DX)(BX*2)
+	VMOVUPS   X0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none371
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R10
-	SUBQ      start+16(FP), R10
-	SHRQ      $0x03, R10
-	IMULQ     choiceApart+88(FP), R10
-	ADDQ      R10, BX
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, (BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 32(BX)(R10*8)
+	JEQ       none375
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, (SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 32(SI)(R11*8)
 
-none371:
-stored365:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result361
-	JMP  over363
-	MOVQ DI, results+24(FP)
+none375:
+stored369:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result365
+	JMP  over367
+	MOVQ R8, results+24(FP)
 
-over363:
-	MOVQ (SP), DX
-	SUBQ $0x00000008, DX
-	CMPQ DX, 8(SP)
-	JNE  tile357
+over367:
+	MOVQ (SP), BX
+	SUBQ $0x00000008, BX
+	CMPQ BX, 8(SP)
+	JNE  tile361
 
-done330:
+done334:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40589,7 +40534,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none372
+	JEQ       none376
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -40599,7 +40544,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none372:
+none376:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -40645,11 +40590,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole373
+	JGE    whole377
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole373:
+whole377:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40659,11 +40604,11 @@ whole373:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole374
+	JGE        whole378
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole374:
+whole378:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40672,11 +40617,11 @@ whole374:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole375
+	JGE       whole379
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole375:
+whole379:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40685,11 +40630,11 @@ whole375:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole376
+	JGE       whole380
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole376:
+whole380:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40698,11 +40643,11 @@ whole376:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole377
+	JGE       whole381
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole377:
+whole381:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40712,11 +40657,11 @@ whole377:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole378
+	JGE        whole382
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole378:
+whole382:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40725,11 +40670,11 @@ whole378:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole379
+	JGE       whole383
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole379:
+whole383:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40738,11 +40683,11 @@ whole379:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole380
+	JGE       whole384
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole380:
+whole384:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

@@ -11356,42 +11356,41 @@ narrower587:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumCodesAVX2S8(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -11403,23 +11402,293 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows13
 
 row12:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    8(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row12
+
+rows13:
+	CMPQ R11, SI
+	JGE  rows15
+
+row14:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    (R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    32(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    40(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    48(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVSXBD    56(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row14
+
+rows15:
+	JMP summed9
+
+none11:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros16
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows18
+
+row17:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y8
+	VPMOVSXBD    (R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    48(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    56(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row17
+
+rows18:
+	CMPQ R10, SI
+	JGE  rows20
+
+row19:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	VPMOVSXBD    (R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    48(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    56(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row19
+
+rows20:
+	JMP summed9
+
+zeros16:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows22
+
+row21:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11432,388 +11701,118 @@ row12:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y9
+	VBROADCASTSS (R14), Y8
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVSXBD    (DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVSXBD    8(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVSXBD    16(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVSXBD    24(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVSXBD    32(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVSXBD    40(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVSXBD    48(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVSXBD    56(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row12
-
-rows13:
-	CMPQ R10, BX
-	JGE  rows15
-
-row14:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y9
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVSXBD    (DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VPMOVSXBD    8(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVSXBD    16(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVSXBD    24(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVSXBD    32(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVSXBD    40(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVSXBD    48(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVSXBD    56(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row14
-
-rows15:
-	JMP summed9
-
-none11:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros16
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows18
-
-row17:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	VPMOVSXBD    (DI)(R10*1), Y9
+	VPBROADCASTD (R14), Y9
 	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVSXBD    8(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVSXBD    32(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVSXBD    40(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVSXBD    48(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVSXBD    56(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row17
-
-rows18:
-	CMPQ R9, BX
-	JGE  rows20
-
-row19:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	VPMOVSXBD    (DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVSXBD    8(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVSXBD    32(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVSXBD    40(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVSXBD    48(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVSXBD    56(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row19
-
-rows20:
-	JMP summed9
-
-zeros16:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows22
-
-row21:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPMOVSXBD    (DI)(R10*1), Y10
+	VPMOVSXBD    (R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVSXBD    8(DI)(R10*1), Y10
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y10
+	VPMOVSXBD    16(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y10
+	VPMOVSXBD    24(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVSXBD    32(DI)(R10*1), Y10
+	VPMOVSXBD    32(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVSXBD    40(DI)(R10*1), Y10
+	VPMOVSXBD    40(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVSXBD    48(R8)(R10*1), Y10
+	VPMOVSXBD    48(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVSXBD    56(R8)(R10*1), Y10
+	VPMOVSXBD    56(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row21
 
 rows22:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows24
 
 row23:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y9
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y9
 	VCVTDQ2PS    Y9, Y9
-	VPMOVSXBD    (DI)(R10*1), Y10
+	VPMOVSXBD    (R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	VPMOVSXBD    8(DI)(R10*1), Y10
+	VPMOVSXBD    8(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y10
+	VPMOVSXBD    16(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y10
+	VPMOVSXBD    24(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVSXBD    32(DI)(R10*1), Y10
+	VPMOVSXBD    32(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVSXBD    40(DI)(R10*1), Y10
+	VPMOVSXBD    40(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVSXBD    48(R8)(R10*1), Y10
+	VPMOVSXBD    48(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVSXBD    56(R8)(R10*1), Y10
+	VPMOVSXBD    56(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row23
 
 rows24:
@@ -11825,33 +11824,33 @@ summed25:
 final26:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around29
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
 	JMP     stored30
 
 around29:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored30:
 stored27:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -11863,27 +11862,27 @@ many7:
 special28:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow31
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored27
 
 narrow31:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip32
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty33
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -11898,23 +11897,23 @@ empty33:
 skip32:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip34
-	VMOVUPS (CX), Y8
+	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(CX), Y8
+	VMOVUPS 32(DX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(CX), Y8
+	VMOVUPS 64(DX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(CX), Y8
+	VMOVUPS 96(DX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(CX), Y8
+	VMOVUPS 128(DX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(CX), Y8
+	VMOVUPS 160(DX), Y8
 	VADDPS  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPS 192(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
 	VADDPS  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPS 224(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
 skip34:
@@ -11925,64 +11924,62 @@ empty10:
 	JNE     summed25
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around35
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
 	JMP     stored36
 
 around35:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
 stored36:
 	JMP stored27
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ $0x00000040, (SP)
 	JLE  done1
-	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	ADDQ $+256, to+56(FP)
 	JMP  tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
 	JLE     narrower38
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over41
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result39:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many42
 
 few43:
@@ -11992,23 +11989,253 @@ few43:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty45
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none46
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows48
 
 row47:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    8(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row47
+
+rows48:
+	CMPQ R11, SI
+	JGE  rows50
+
+row49:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    (R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    32(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    40(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row49
+
+rows50:
+	JMP summed44
+
+none46:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros51
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows53
+
+row52:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	VPMOVSXBD    (R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVSXBD    32(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVSXBD    40(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row52
+
+rows53:
+	CMPQ R10, SI
+	JGE  rows55
+
+row54:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	VPMOVSXBD    (R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVSXBD    32(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVSXBD    40(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row54
+
+rows55:
+	JMP summed44
+
+zeros51:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows57
+
+row56:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12021,328 +12248,98 @@ row47:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y7
+	VBROADCASTSS (R14), Y6
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVSXBD    (DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVSXBD    8(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVSXBD    16(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVSXBD    24(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVSXBD    32(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVSXBD    40(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row47
-
-rows48:
-	CMPQ R10, BX
-	JGE  rows50
-
-row49:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y7
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVSXBD    (DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVSXBD    8(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVSXBD    16(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVSXBD    24(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVSXBD    32(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVSXBD    40(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row49
-
-rows50:
-	JMP summed44
-
-none46:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros51
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows53
-
-row52:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	VPMOVSXBD    (DI)(R10*1), Y7
+	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVSXBD    8(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVSXBD    32(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVSXBD    40(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row52
-
-rows53:
-	CMPQ R9, BX
-	JGE  rows55
-
-row54:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	VPMOVSXBD    (DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVSXBD    8(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVSXBD    32(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVSXBD    40(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row54
-
-rows55:
-	JMP summed44
-
-zeros51:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows57
-
-row56:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y7
-	VCVTDQ2PS    Y7, Y7
-	VPMOVSXBD    (DI)(R10*1), Y8
+	VPMOVSXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVSXBD    8(DI)(R10*1), Y8
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y8
+	VPMOVSXBD    16(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y8
+	VPMOVSXBD    24(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVSXBD    32(R8)(R10*1), Y8
+	VPMOVSXBD    32(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVSXBD    40(R8)(R10*1), Y8
+	VPMOVSXBD    40(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row56
 
 rows57:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows59
 
 row58:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y7
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
-	VPMOVSXBD    (DI)(R10*1), Y8
+	VPMOVSXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	VPMOVSXBD    8(DI)(R10*1), Y8
+	VPMOVSXBD    8(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVSXBD    16(DI)(R10*1), Y8
+	VPMOVSXBD    16(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVSXBD    24(DI)(R10*1), Y8
+	VPMOVSXBD    24(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVSXBD    32(R8)(R10*1), Y8
+	VPMOVSXBD    32(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVSXBD    40(R8)(R10*1), Y8
+	VPMOVSXBD    40(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row58
 
 rows59:
@@ -12354,29 +12351,29 @@ summed60:
 final61:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around64
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
 	JMP     stored65
 
 around64:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
 stored65:
 stored62:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result39
 	JMP  over41
 
@@ -12388,25 +12385,25 @@ many42:
 special63:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow66
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
 	JMP     stored62
 
 narrow66:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip67
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty68
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -12419,19 +12416,19 @@ empty68:
 skip67:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip69
-	VMOVUPS (CX), Y6
+	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
-	VMOVUPS 32(CX), Y6
+	VMOVUPS 32(DX), Y6
 	VADDPS  Y1, Y6, Y1
-	VMOVUPS 64(CX), Y6
+	VMOVUPS 64(DX), Y6
 	VADDPS  Y2, Y6, Y2
-	VMOVUPS 96(CX), Y6
+	VMOVUPS 96(DX), Y6
 	VADDPS  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPS 128(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
 	VADDPS  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPS 160(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
 skip69:
@@ -12442,56 +12439,54 @@ empty45:
 	JNE     summed60
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around70
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
 	JMP     stored71
 
 around70:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
 stored71:
 	JMP stored62
 
 tooMany40:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over41:
 	JMP done1
 
 narrower38:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower73
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over76
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result74:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many77
 
 few78:
@@ -12499,23 +12494,213 @@ few78:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty80
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none81
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows83
 
 row82:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    8(R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row82
+
+rows83:
+	CMPQ R11, SI
+	JGE  rows85
+
+row84:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    (R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVSXBD    16(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVSXBD    24(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row84
+
+rows85:
+	JMP summed79
+
+none81:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros86
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows88
+
+row87:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVSXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row87
+
+rows88:
+	CMPQ R10, SI
+	JGE  rows90
+
+row89:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVSXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVSXBD    16(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVSXBD    24(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row89
+
+rows90:
+	JMP summed79
+
+zeros86:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows92
+
+row91:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12528,268 +12713,78 @@ row82:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y5
+	VBROADCASTSS (R14), Y4
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    (DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVSXBD    8(DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row82
-
-rows83:
-	CMPQ R10, BX
-	JGE  rows85
-
-row84:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y5
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    (DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVSXBD    8(DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVSXBD    16(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVSXBD    24(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row84
-
-rows85:
-	JMP summed79
-
-none81:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros86
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows88
-
-row87:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	VPMOVSXBD    (DI)(R10*1), Y5
+	VPBROADCASTD (R14), Y5
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVSXBD    8(DI)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVSXBD    16(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVSXBD    24(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row87
-
-rows88:
-	CMPQ R9, BX
-	JGE  rows90
-
-row89:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	VPMOVSXBD    (DI)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(DI)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVSXBD    16(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVSXBD    24(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row89
-
-rows90:
-	JMP summed79
-
-zeros86:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows92
-
-row91:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    (DI)(R10*1), Y6
+	VPMOVSXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVSXBD    8(DI)(R10*1), Y6
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    8(R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVSXBD    16(R8)(R10*1), Y6
+	VPMOVSXBD    16(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVSXBD    24(R8)(R10*1), Y6
+	VPMOVSXBD    24(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row91
 
 rows92:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows94
 
 row93:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y5
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    (DI)(R10*1), Y6
+	VPMOVSXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVSXBD    8(DI)(R10*1), Y6
+	VPMOVSXBD    8(R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVSXBD    16(R8)(R10*1), Y6
+	VPMOVSXBD    16(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVSXBD    24(R8)(R10*1), Y6
+	VPMOVSXBD    24(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row93
 
 rows94:
@@ -12801,25 +12796,25 @@ summed95:
 final96:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around99
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*4)
-	VMOVDQU Y3, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
 	JMP     stored100
 
 around99:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
 stored100:
 stored97:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result74
 	JMP  over76
 
@@ -12831,23 +12826,23 @@ many77:
 special98:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow101
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
 	JMP     stored97
 
 narrow101:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip102
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty103
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -12858,15 +12853,15 @@ empty103:
 skip102:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip104
-	VMOVUPS (CX), Y4
+	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y4
 	VADDPS  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPS 64(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPS 96(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
 skip104:
@@ -12877,643 +12872,74 @@ empty80:
 	JNE     summed95
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around105
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*4)
-	VMOVDQU Y0, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
 	JMP     stored106
 
 around105:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored106:
 	JMP stored97
 
 tooMany75:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over76:
 	JMP done1
 
 narrower73:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
 	JLT     narrower108
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over111
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result109:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
 	JGT  many112
 
 few113:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty115
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none116
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows118
 
 row117:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   15(R8)(R11*1)
-	VPMOVSXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row117
-
-rows118:
-	CMPQ R9, BX
-	JGE  rows120
-
-row119:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows120
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows120
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows120
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVSXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row119
-
-rows120:
-	JMP summed114
-
-none116:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros121
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows123
-
-row122:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVSXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   15(R8)(R10*1)
-	VPMOVSXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row122
-
-rows123:
-	CMPQ DI, BX
-	JGE  rows125
-
-row124:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVSXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows125
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVSXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows125
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVSXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows125
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVSXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row124
-
-rows125:
-	JMP summed114
-
-zeros121:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows127
-
-row126:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	MOVQ         R10, R9
-	IMULQ        zeroRow+112(FP), R9
-	ADDQ         zero+104(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (DI), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   15(R8)(R10*1)
-	VPMOVSXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row126
-
-rows127:
-	CMPQ DI, BX
-	JGE  rows129
-
-row128:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows129
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows129
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows129
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVSXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row128
-
-rows129:
-summed114:
-summed130:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special133
-
-final131:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around134
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored135
-
-around134:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored135:
-stored132:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result109
-	JMP  over111
-
-many112:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany110
-	JMP   few113
-
-special133:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow136
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored132
-
-narrow136:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip137
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty138
-	SHRQ         $0x03, DI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty138:
-skip137:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip139
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y2
-	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      32(CX)(DX*4), Y2
-	VADDPS       Y1, Y2, Y1
-
-skip139:
-	JMP final131
-
-empty115:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed130
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around140
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored141
-
-around140:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored141:
-	JMP stored132
-
-tooMany110:
-	MOVQ SI, results+24(FP)
-
-over111:
-	JMP done1
-
-narrower108:
-	XORQ CX, CX
-
-tile142:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*1), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over148
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-
-result146:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many149
-
-few150:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty152
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none153
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows155
-
-row154:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13526,370 +12952,280 @@ row154:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
+	VBROADCASTSS (R14), Y3
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R14), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   7(R8)(R12*1)
+	VPMOVSXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
+	VPMOVSXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row154
+	JLT          row117
 
-rows155:
-	CMPQ R10, BX
-	JGE  rows157
+rows118:
+	CMPQ R10, SI
+	JGE  rows120
 
-row156:
+row119:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVSXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows157
+	CMPQ         R10, SI
+	JGE          rows120
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVSXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows157
+	CMPQ         R10, SI
+	JGE          rows120
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVSXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows157
+	CMPQ         R10, SI
+	JGE          rows120
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVSXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows157
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows157
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows157
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows157
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVSXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row156
+	CMPQ         R10, SI
+	JLT          row119
 
-rows157:
-	JMP summed151
+rows120:
+	JMP summed114
 
-none153:
+none116:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros158
-	MOVQ    DX, R9
+	JEQ     zeros121
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows160
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows123
 
-row159:
-	MOVQ         384(R9), R11
+row122:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   7(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row159
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   15(R9)(R11*1)
+	VPMOVSXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row122
 
-rows160:
-	CMPQ R9, BX
-	JGE  rows162
+rows123:
+	CMPQ R8, SI
+	JGE  rows125
 
-row161:
-	MOVQ         (R9), R10
+row124:
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows162
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVSXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows125
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows162
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVSXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows125
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows162
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVSXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows125
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows162
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVSXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row161
+	VBROADCASTSS (R11), Y2
+	VPMOVSXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row124
 
-rows162:
-	JMP summed151
+rows125:
+	JMP summed114
 
-zeros158:
-	MOVQ    DX, R9
+zeros121:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows164
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows127
 
-row163:
-	MOVQ         384(R9), R11
+row126:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
@@ -13899,183 +13235,836 @@ row163:
 	ADDQ         zero+104(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	MOVQ         (R9), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R8), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y2
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R9)(R11*1)
+	VPMOVSXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row126
+
+rows127:
+	CMPQ R8, SI
+	JGE  rows129
+
+row128:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows129
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows129
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows129
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row128
+
+rows129:
+summed114:
+summed130:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special133
+
+final131:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around134
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored135
+
+around134:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+
+stored135:
+stored132:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result109
+	JMP  over111
+
+many112:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany110
+	JMP   few113
+
+special133:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow136
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored132
+
+narrow136:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip137
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty138
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty138:
+skip137:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip139
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	VMOVUPS      (DX), Y2
+	VADDPS       Y0, Y2, Y0
+	VMOVUPS      32(DX), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip139:
+	JMP final131
+
+empty115:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed130
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around140
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored141
+
+around140:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored141:
+	JMP stored132
+
+tooMany110:
+	MOVQ DI, results+24(FP)
+
+over111:
+	JMP done1
+
+narrower108:
+	XORQ DX, DX
+
+tile142:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*1), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over148
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result146:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many149
+
+few150:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty152
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none153
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows155
+
+row154:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   7(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row154
+
+rows155:
+	CMPQ R11, SI
+	JGE  rows157
+
+row156:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows157
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows157
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows157
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows157
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows157
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows157
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows157
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row156
+
+rows157:
+	JMP summed151
+
+none153:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros158
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows160
+
+row159:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row159
+
+rows160:
+	CMPQ R10, SI
+	JGE  rows162
+
+row161:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows162
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows162
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows162
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows162
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows162
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows162
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows162
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVSXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row161
+
+rows162:
+	JMP summed151
+
+zeros158:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows164
+
+row163:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   7(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row163
 
 rows164:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows166
 
 row165:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows166
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows166
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows166
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows166
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows166
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows166
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows166
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    (R8)(R10*1), Y3
+	VPMOVSXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row165
 
 rows166:
@@ -14087,19 +14076,18 @@ summed167:
 final168:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around171
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored172
 
 around171:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored172:
 stored169:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result146
 	JMP  over148
 
@@ -14111,19 +14099,18 @@ many149:
 special170:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow173
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
+	VMOVUPS Y0, (DX)
 	JMP     stored169
 
 narrow173:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip174
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty175
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
@@ -14131,16 +14118,15 @@ empty175:
 skip174:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip176
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y1
+	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
 skip176:
@@ -14151,23 +14137,22 @@ empty152:
 	JNE     summed167
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around177
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored178
 
 around177:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored178:
 	JMP stored169
 
 tooMany147:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over148:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
 	JNE  tile142
 
 done1:
@@ -14192,42 +14177,41 @@ GLOBL numbers32<>(SB), RODATA|NOPTR, $32
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile180:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower181
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over184
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result182:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many185
 
 few186:
@@ -14239,23 +14223,293 @@ few186:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty188
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none189
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows191
 
 row190:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    8(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row190
+
+rows191:
+	CMPQ R11, SI
+	JGE  rows193
+
+row192:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBD    (R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    32(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    40(R8)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    48(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBD    56(R9)(R12*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row192
+
+rows193:
+	JMP summed187
+
+none189:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros194
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows196
+
+row195:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y8
+	VPMOVZXBD    (R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBD    48(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBD    56(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row195
+
+rows196:
+	CMPQ R10, SI
+	JGE  rows198
+
+row197:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	VPMOVZXBD    (R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R8)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBD    48(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBD    56(R9)(R11*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row197
+
+rows198:
+	JMP summed187
+
+zeros194:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows200
+
+row199:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14268,388 +14522,118 @@ row190:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y9
+	VBROADCASTSS (R14), Y8
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBD    (DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBD    8(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBD    16(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBD    24(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBD    32(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBD    40(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBD    48(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBD    56(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row190
-
-rows191:
-	CMPQ R10, BX
-	JGE  rows193
-
-row192:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y9
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBD    (DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VPMOVZXBD    8(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBD    16(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBD    24(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBD    32(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBD    40(DI)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBD    48(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBD    56(R8)(R11*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row192
-
-rows193:
-	JMP summed187
-
-none189:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros194
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows196
-
-row195:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	VPMOVZXBD    (DI)(R10*1), Y9
+	VPBROADCASTD (R14), Y9
 	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBD    8(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBD    32(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBD    40(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBD    48(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBD    56(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row195
-
-rows196:
-	CMPQ R9, BX
-	JGE  rows198
-
-row197:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	VPMOVZXBD    (DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXBD    8(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBD    32(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBD    40(DI)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBD    48(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBD    56(R8)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row197
-
-rows198:
-	JMP summed187
-
-zeros194:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows200
-
-row199:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPMOVZXBD    (DI)(R10*1), Y10
+	VPMOVZXBD    (R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBD    8(DI)(R10*1), Y10
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y10
+	VPMOVZXBD    16(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y10
+	VPMOVZXBD    24(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBD    32(DI)(R10*1), Y10
+	VPMOVZXBD    32(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBD    40(DI)(R10*1), Y10
+	VPMOVZXBD    40(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBD    48(R8)(R10*1), Y10
+	VPMOVZXBD    48(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVZXBD    56(R8)(R10*1), Y10
+	VPMOVZXBD    56(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row199
 
 rows200:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows202
 
 row201:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y9
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y9
 	VCVTDQ2PS    Y9, Y9
-	VPMOVZXBD    (DI)(R10*1), Y10
+	VPMOVZXBD    (R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	VPMOVZXBD    8(DI)(R10*1), Y10
+	VPMOVZXBD    8(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y10
+	VPMOVZXBD    16(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y10
+	VPMOVZXBD    24(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBD    32(DI)(R10*1), Y10
+	VPMOVZXBD    32(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBD    40(DI)(R10*1), Y10
+	VPMOVZXBD    40(R8)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBD    48(R8)(R10*1), Y10
+	VPMOVZXBD    48(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVZXBD    56(R8)(R10*1), Y10
+	VPMOVZXBD    56(R9)(R11*1), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row201
 
 rows202:
@@ -14661,33 +14645,33 @@ summed203:
 final204:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around207
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
 	JMP     stored208
 
 around207:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored208:
 stored205:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result182
 	JMP  over184
 
@@ -14699,27 +14683,27 @@ many185:
 special206:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow209
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored205
 
 narrow209:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip210
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty211
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -14734,23 +14718,23 @@ empty211:
 skip210:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip212
-	VMOVUPS (CX), Y8
+	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(CX), Y8
+	VMOVUPS 32(DX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(CX), Y8
+	VMOVUPS 64(DX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(CX), Y8
+	VMOVUPS 96(DX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(CX), Y8
+	VMOVUPS 128(DX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(CX), Y8
+	VMOVUPS 160(DX), Y8
 	VADDPS  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPS 192(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
 	VADDPS  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPS 224(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
 skip212:
@@ -14761,64 +14745,62 @@ empty188:
 	JNE     summed203
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around213
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
 	JMP     stored214
 
 around213:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
 stored214:
 	JMP stored205
 
 tooMany183:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over184:
 	SUBQ $0x00000040, (SP)
 	JLE  done179
-	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	ADDQ $+256, to+56(FP)
 	JMP  tile180
 
 narrower181:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
 	JLE     narrower216
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over219
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result217:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many220
 
 few221:
@@ -14828,23 +14810,253 @@ few221:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty223
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none224
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows226
 
 row225:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    8(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row225
+
+rows226:
+	CMPQ R11, SI
+	JGE  rows228
+
+row227:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    (R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBD    32(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBD    40(R9)(R12*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row227
+
+rows228:
+	JMP summed222
+
+none224:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros229
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows231
+
+row230:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	VPMOVZXBD    (R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBD    32(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBD    40(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row230
+
+rows231:
+	CMPQ R10, SI
+	JGE  rows233
+
+row232:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	VPMOVZXBD    (R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R8)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBD    32(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBD    40(R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row232
+
+rows233:
+	JMP summed222
+
+zeros229:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows235
+
+row234:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14857,328 +15069,98 @@ row225:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y7
+	VBROADCASTSS (R14), Y6
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVZXBD    (DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBD    8(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBD    16(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBD    24(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBD    32(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBD    40(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row225
-
-rows226:
-	CMPQ R10, BX
-	JGE  rows228
-
-row227:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y7
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVZXBD    (DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXBD    8(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBD    16(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBD    24(DI)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBD    32(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBD    40(R8)(R11*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row227
-
-rows228:
-	JMP summed222
-
-none224:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros229
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows231
-
-row230:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	VPMOVZXBD    (DI)(R10*1), Y7
+	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBD    8(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVZXBD    32(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVZXBD    40(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row230
-
-rows231:
-	CMPQ R9, BX
-	JGE  rows233
-
-row232:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	VPMOVZXBD    (DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBD    8(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVZXBD    32(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVZXBD    40(R8)(R10*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row232
-
-rows233:
-	JMP summed222
-
-zeros229:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows235
-
-row234:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y7
-	VCVTDQ2PS    Y7, Y7
-	VPMOVZXBD    (DI)(R10*1), Y8
+	VPMOVZXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBD    8(DI)(R10*1), Y8
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y8
+	VPMOVZXBD    16(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y8
+	VPMOVZXBD    24(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVZXBD    32(R8)(R10*1), Y8
+	VPMOVZXBD    32(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVZXBD    40(R8)(R10*1), Y8
+	VPMOVZXBD    40(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row234
 
 rows235:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows237
 
 row236:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y7
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
-	VPMOVZXBD    (DI)(R10*1), Y8
+	VPMOVZXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	VPMOVZXBD    8(DI)(R10*1), Y8
+	VPMOVZXBD    8(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVZXBD    16(DI)(R10*1), Y8
+	VPMOVZXBD    16(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVZXBD    24(DI)(R10*1), Y8
+	VPMOVZXBD    24(R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVZXBD    32(R8)(R10*1), Y8
+	VPMOVZXBD    32(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVZXBD    40(R8)(R10*1), Y8
+	VPMOVZXBD    40(R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row236
 
 rows237:
@@ -15190,29 +15172,29 @@ summed238:
 final239:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around242
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
 	JMP     stored243
 
 around242:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
 stored243:
 stored240:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result217
 	JMP  over219
 
@@ -15224,25 +15206,25 @@ many220:
 special241:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow244
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
 	JMP     stored240
 
 narrow244:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip245
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty246
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -15255,19 +15237,19 @@ empty246:
 skip245:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip247
-	VMOVUPS (CX), Y6
+	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
-	VMOVUPS 32(CX), Y6
+	VMOVUPS 32(DX), Y6
 	VADDPS  Y1, Y6, Y1
-	VMOVUPS 64(CX), Y6
+	VMOVUPS 64(DX), Y6
 	VADDPS  Y2, Y6, Y2
-	VMOVUPS 96(CX), Y6
+	VMOVUPS 96(DX), Y6
 	VADDPS  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPS 128(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
 	VADDPS  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPS 160(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
 skip247:
@@ -15278,56 +15260,54 @@ empty223:
 	JNE     summed238
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around248
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
 	JMP     stored249
 
 around248:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
 stored249:
 	JMP stored240
 
 tooMany218:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over219:
 	JMP done179
 
 narrower216:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower251
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over254
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result252:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many255
 
 few256:
@@ -15335,23 +15315,213 @@ few256:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty258
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none259
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows261
 
 row260:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    8(R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row260
+
+rows261:
+	CMPQ R11, SI
+	JGE  rows263
+
+row262:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    (R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBD    16(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBD    24(R9)(R12*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row262
+
+rows263:
+	JMP summed257
+
+none259:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros264
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows266
+
+row265:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVZXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row265
+
+rows266:
+	CMPQ R10, SI
+	JGE  rows268
+
+row267:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVZXBD    (R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R8)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBD    16(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBD    24(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row267
+
+rows268:
+	JMP summed257
+
+zeros264:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows270
+
+row269:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15364,268 +15534,78 @@ row260:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y5
+	VBROADCASTSS (R14), Y4
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBD    (DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBD    8(DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row260
-
-rows261:
-	CMPQ R10, BX
-	JGE  rows263
-
-row262:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y5
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBD    (DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBD    8(DI)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBD    16(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBD    24(R8)(R11*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row262
-
-rows263:
-	JMP summed257
-
-none259:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros264
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows266
-
-row265:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	VPMOVZXBD    (DI)(R10*1), Y5
+	VPBROADCASTD (R14), Y5
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBD    8(DI)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBD    16(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBD    24(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row265
-
-rows266:
-	CMPQ R9, BX
-	JGE  rows268
-
-row267:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	VPMOVZXBD    (DI)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(DI)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBD    16(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBD    24(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row267
-
-rows268:
-	JMP summed257
-
-zeros264:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows270
-
-row269:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBD    (DI)(R10*1), Y6
+	VPMOVZXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBD    8(DI)(R10*1), Y6
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    8(R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBD    16(R8)(R10*1), Y6
+	VPMOVZXBD    16(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBD    24(R8)(R10*1), Y6
+	VPMOVZXBD    24(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row269
 
 rows270:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows272
 
 row271:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y5
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBD    (DI)(R10*1), Y6
+	VPMOVZXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBD    8(DI)(R10*1), Y6
+	VPMOVZXBD    8(R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBD    16(R8)(R10*1), Y6
+	VPMOVZXBD    16(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBD    24(R8)(R10*1), Y6
+	VPMOVZXBD    24(R9)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row271
 
 rows272:
@@ -15637,25 +15617,25 @@ summed273:
 final274:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around277
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*4)
-	VMOVDQU Y3, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
 	JMP     stored278
 
 around277:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
 stored278:
 stored275:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result252
 	JMP  over254
 
@@ -15667,23 +15647,23 @@ many255:
 special276:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow279
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
 	JMP     stored275
 
 narrow279:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip280
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty281
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -15694,15 +15674,15 @@ empty281:
 skip280:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip282
-	VMOVUPS (CX), Y4
+	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y4
 	VADDPS  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPS 64(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPS 96(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
 skip282:
@@ -15713,643 +15693,74 @@ empty258:
 	JNE     summed273
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around283
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*4)
-	VMOVDQU Y0, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
 	JMP     stored284
 
 around283:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored284:
 	JMP stored275
 
 tooMany253:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over254:
 	JMP done179
 
 narrower251:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
 	JLT     narrower286
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over289
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result287:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
 	JGT  many290
 
 few291:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty293
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none294
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows296
 
 row295:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   15(R8)(R11*1)
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row295
-
-rows296:
-	CMPQ R9, BX
-	JGE  rows298
-
-row297:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows298
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows298
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows298
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBD    (R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    8(R8)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row297
-
-rows298:
-	JMP summed292
-
-none294:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros299
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows301
-
-row300:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   15(R8)(R10*1)
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row300
-
-rows301:
-	CMPQ DI, BX
-	JGE  rows303
-
-row302:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows303
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows303
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows303
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBD    (R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row302
-
-rows303:
-	JMP summed292
-
-zeros299:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows305
-
-row304:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	MOVQ         R10, R9
-	IMULQ        zeroRow+112(FP), R9
-	ADDQ         zero+104(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (DI), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   15(R8)(R10*1)
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row304
-
-rows305:
-	CMPQ DI, BX
-	JGE  rows307
-
-row306:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows307
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows307
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows307
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    8(R8)(R9*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row306
-
-rows307:
-summed292:
-summed308:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special311
-
-final309:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around312
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored313
-
-around312:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored313:
-stored310:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result287
-	JMP  over289
-
-many290:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany288
-	JMP   few291
-
-special311:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow314
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored310
-
-narrow314:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip315
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty316
-	SHRQ         $0x03, DI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty316:
-skip315:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip317
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y2
-	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      32(CX)(DX*4), Y2
-	VADDPS       Y1, Y2, Y1
-
-skip317:
-	JMP final309
-
-empty293:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed308
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around318
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored319
-
-around318:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored319:
-	JMP stored310
-
-tooMany288:
-	MOVQ SI, results+24(FP)
-
-over289:
-	JMP done179
-
-narrower286:
-	XORQ CX, CX
-
-tile320:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*1), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over326
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-
-result324:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many327
-
-few328:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty330
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none331
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows333
-
-row332:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -16362,370 +15773,280 @@ row332:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
+	VBROADCASTSS (R14), Y3
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R14), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   7(R8)(R12*1)
+	VPMOVZXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
+	VPMOVZXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row332
+	JLT          row295
 
-rows333:
-	CMPQ R10, BX
-	JGE  rows335
+rows296:
+	CMPQ R10, SI
+	JGE  rows298
 
-row334:
+row297:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows335
+	CMPQ         R10, SI
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows335
+	CMPQ         R10, SI
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows335
+	CMPQ         R10, SI
+	JGE          rows298
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBD    (R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows335
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows335
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows335
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows335
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBD    (R8)(R11*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row334
+	CMPQ         R10, SI
+	JLT          row297
 
-rows335:
-	JMP summed329
+rows298:
+	JMP summed292
 
-none331:
+none294:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros336
-	MOVQ    DX, R9
+	JEQ     zeros299
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows338
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows301
 
-row337:
-	MOVQ         384(R9), R11
+row300:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   7(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row337
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   15(R9)(R11*1)
+	VPMOVZXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row300
 
-rows338:
-	CMPQ R9, BX
-	JGE  rows340
+rows301:
+	CMPQ R8, SI
+	JGE  rows303
 
-row339:
-	MOVQ         (R9), R10
+row302:
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows340
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows303
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows340
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows303
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows340
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows303
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows340
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows340
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows340
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows340
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBD    (R8)(R10*1), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row339
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBD    (R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row302
 
-rows340:
-	JMP summed329
+rows303:
+	JMP summed292
 
-zeros336:
-	MOVQ    DX, R9
+zeros299:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows342
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows305
 
-row341:
-	MOVQ         384(R9), R11
+row304:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
@@ -16735,183 +16056,836 @@ row341:
 	ADDQ         zero+104(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	MOVQ         (R9), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R8), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y2
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R9)(R11*1)
+	VPMOVZXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row304
+
+rows305:
+	CMPQ R8, SI
+	JGE  rows307
+
+row306:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows307
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows307
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows307
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R10*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row306
+
+rows307:
+summed292:
+summed308:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special311
+
+final309:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around312
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored313
+
+around312:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+
+stored313:
+stored310:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result287
+	JMP  over289
+
+many290:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany288
+	JMP   few291
+
+special311:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow314
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored310
+
+narrow314:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip315
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty316
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty316:
+skip315:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip317
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	VMOVUPS      (DX), Y2
+	VADDPS       Y0, Y2, Y0
+	VMOVUPS      32(DX), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip317:
+	JMP final309
+
+empty293:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed308
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around318
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored319
+
+around318:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored319:
+	JMP stored310
+
+tooMany288:
+	MOVQ DI, results+24(FP)
+
+over289:
+	JMP done179
+
+narrower286:
+	XORQ DX, DX
+
+tile320:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*1), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over326
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result324:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many327
+
+few328:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty330
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none331
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows333
+
+row332:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   7(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row332
+
+rows333:
+	CMPQ R11, SI
+	JGE  rows335
+
+row334:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows335
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows335
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows335
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows335
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows335
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows335
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows335
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBD    (R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row334
+
+rows335:
+	JMP summed329
+
+none331:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros336
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows338
+
+row337:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row337
+
+rows338:
+	CMPQ R10, SI
+	JGE  rows340
+
+row339:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows340
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows340
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows340
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows340
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows340
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows340
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows340
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBD    (R9)(R11*1), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row339
+
+rows340:
+	JMP summed329
+
+zeros336:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows342
+
+row341:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   7(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row341
 
 rows342:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows344
 
 row343:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows344
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows344
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows344
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows344
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows344
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows344
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows344
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    (R8)(R10*1), Y3
+	VPMOVZXBD    (R9)(R11*1), Y3
 	VCVTDQ2PS    Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row343
 
 rows344:
@@ -16923,19 +16897,18 @@ summed345:
 final346:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around349
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored350
 
 around349:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored350:
 stored347:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result324
 	JMP  over326
 
@@ -16947,19 +16920,18 @@ many327:
 special348:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow351
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
+	VMOVUPS Y0, (DX)
 	JMP     stored347
 
 narrow351:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip352
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty353
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
@@ -16967,16 +16939,15 @@ empty353:
 skip352:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip354
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y1
+	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
 skip354:
@@ -16987,23 +16958,22 @@ empty330:
 	JNE     summed345
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around355
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored356
 
 around355:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored356:
 	JMP stored347
 
 tooMany325:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over326:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
 	JNE  tile320
 
 done179:
@@ -17018,43 +16988,42 @@ done179:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile358:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower359
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over362
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result360:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many363
 
 few364:
@@ -17066,23 +17035,421 @@ few364:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty366
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none367
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows369
 
 row368:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    4(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row368
+
+rows369:
+	CMPQ R11, SI
+	JGE  rows371
+
+row370:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row370
+
+rows371:
+	JMP summed365
+
+none367:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros372
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows374
+
+row373:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row373
+
+rows374:
+	CMPQ R10, SI
+	JGE  rows376
+
+row375:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row375
+
+rows376:
+	JMP summed365
+
+zeros372:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows378
+
+row377:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17095,414 +17462,16 @@ row368:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y9
+	VBROADCASTSS (R14), Y8
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBQ    (DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBQ    4(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBQ    16(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBQ    20(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBQ    24(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBQ    28(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row368
-
-rows369:
-	CMPQ R10, BX
-	JGE  rows371
-
-row370:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y9
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBQ    (DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VPMOVZXBQ    4(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBQ    16(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBQ    20(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBQ    24(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBQ    28(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row370
-
-rows371:
-	JMP summed365
-
-none367:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros372
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows374
-
-row373:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	VPMOVZXBQ    (DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
+	VPBROADCASTD (R14), Y9
 	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row373
-
-rows374:
-	CMPQ R9, BX
-	JGE  rows376
-
-row375:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	VPMOVZXBQ    (DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row375
-
-rows376:
-	JMP summed365
-
-zeros372:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows378
-
-row377:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPMOVZXBQ    (R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17511,8 +17480,8 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y10
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17521,7 +17490,7 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPMOVZXBQ    8(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17530,7 +17499,7 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPMOVZXBQ    12(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17539,7 +17508,7 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPMOVZXBQ    16(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17548,7 +17517,7 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPMOVZXBQ    20(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17557,7 +17526,7 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPMOVZXBQ    24(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17566,7 +17535,7 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPMOVZXBQ    28(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17575,27 +17544,27 @@ row377:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row377
 
 rows378:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows380
 
 row379:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y9
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y9
 	VCVTDQ2PS    Y9, Y9
-	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPMOVZXBQ    (R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17604,7 +17573,7 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPMOVZXBQ    4(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17613,7 +17582,7 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPMOVZXBQ    8(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17622,7 +17591,7 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPMOVZXBQ    12(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17631,7 +17600,7 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPMOVZXBQ    16(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17640,7 +17609,7 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPMOVZXBQ    20(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17649,7 +17618,7 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPMOVZXBQ    24(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17658,7 +17627,7 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPMOVZXBQ    28(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -17667,8 +17636,8 @@ row379:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row379
 
 rows380:
@@ -17680,33 +17649,33 @@ summed381:
 final382:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around385
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
 	JMP     stored386
 
 around385:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored386:
 stored383:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result360
 	JMP  over362
 
@@ -17718,27 +17687,27 @@ many363:
 special384:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow387
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored383
 
 narrow387:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip388
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty389
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -17753,23 +17722,23 @@ empty389:
 skip388:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip390
-	VMOVUPS (CX), Y8
+	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(CX), Y8
+	VMOVUPS 32(DX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(CX), Y8
+	VMOVUPS 64(DX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(CX), Y8
+	VMOVUPS 96(DX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(CX), Y8
+	VMOVUPS 128(DX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(CX), Y8
+	VMOVUPS 160(DX), Y8
 	VADDPS  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPS 192(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
 	VADDPS  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPS 224(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
 skip390:
@@ -17780,65 +17749,63 @@ empty366:
 	JNE     summed381
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around391
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
 	JMP     stored392
 
 around391:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
 stored392:
 	JMP stored383
 
 tooMany361:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over362:
 	SUBQ $0x00000040, (SP)
 	JLE  done357
-	ADDQ $0x00000020, DI
+	ADDQ $0x00000020, R8
 	ADDQ $+256, to+56(FP)
 	JMP  tile358
 
 narrower359:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
 	JLE     narrower394
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over397
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result395:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many398
 
 few399:
@@ -17848,23 +17815,349 @@ few399:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty401
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none402
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows404
 
 row403:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    4(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row403
+
+rows404:
+	CMPQ R11, SI
+	JGE  rows406
+
+row405:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRAD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row405
+
+rows406:
+	JMP summed400
+
+none402:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros407
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows409
+
+row408:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row408
+
+rows409:
+	CMPQ R10, SI
+	JGE  rows411
+
+row410:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row410
+
+rows411:
+	JMP summed400
+
+zeros407:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows413
+
+row412:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17877,342 +18170,16 @@ row403:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y7
+	VBROADCASTSS (R14), Y6
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVZXBQ    (DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBQ    4(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row403
-
-rows404:
-	CMPQ R10, BX
-	JGE  rows406
-
-row405:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y7
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVZXBQ    (DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXBQ    4(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRAD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row405
-
-rows406:
-	JMP summed400
-
-none402:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros407
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows409
-
-row408:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	VPMOVZXBQ    (DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
+	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row408
-
-rows409:
-	CMPQ R9, BX
-	JGE  rows411
-
-row410:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	VPMOVZXBQ    (DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row410
-
-rows411:
-	JMP summed400
-
-zeros407:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows413
-
-row412:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y7
-	VCVTDQ2PS    Y7, Y7
-	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18221,8 +18188,8 @@ row412:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y8
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18231,7 +18198,7 @@ row412:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPMOVZXBQ    8(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18240,7 +18207,7 @@ row412:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPMOVZXBQ    12(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18249,7 +18216,7 @@ row412:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPMOVZXBQ    16(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18258,7 +18225,7 @@ row412:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPMOVZXBQ    20(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18267,27 +18234,27 @@ row412:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row412
 
 rows413:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows415
 
 row414:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y7
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
-	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18296,7 +18263,7 @@ row414:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPMOVZXBQ    4(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18305,7 +18272,7 @@ row414:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPMOVZXBQ    8(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18314,7 +18281,7 @@ row414:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPMOVZXBQ    12(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18323,7 +18290,7 @@ row414:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPMOVZXBQ    16(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18332,7 +18299,7 @@ row414:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPMOVZXBQ    20(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -18341,8 +18308,8 @@ row414:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row414
 
 rows415:
@@ -18354,29 +18321,29 @@ summed416:
 final417:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around420
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
 	JMP     stored421
 
 around420:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
 stored421:
 stored418:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result395
 	JMP  over397
 
@@ -18388,25 +18355,25 @@ many398:
 special419:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow422
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
 	JMP     stored418
 
 narrow422:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip423
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty424
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -18419,19 +18386,19 @@ empty424:
 skip423:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip425
-	VMOVUPS (CX), Y6
+	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
-	VMOVUPS 32(CX), Y6
+	VMOVUPS 32(DX), Y6
 	VADDPS  Y1, Y6, Y1
-	VMOVUPS 64(CX), Y6
+	VMOVUPS 64(DX), Y6
 	VADDPS  Y2, Y6, Y2
-	VMOVUPS 96(CX), Y6
+	VMOVUPS 96(DX), Y6
 	VADDPS  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPS 128(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
 	VADDPS  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPS 160(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
 skip425:
@@ -18442,57 +18409,55 @@ empty401:
 	JNE     summed416
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around426
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
 	JMP     stored427
 
 around426:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
 stored427:
 	JMP stored418
 
 tooMany396:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over397:
 	JMP done357
 
 narrower394:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower429
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over432
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result430:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many433
 
 few434:
@@ -18500,23 +18465,277 @@ few434:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty436
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none437
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows439
 
 row438:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    4(R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row438
+
+rows439:
+	CMPQ R11, SI
+	JGE  rows441
+
+row440:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row440
+
+rows441:
+	JMP summed435
+
+none437:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros442
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows444
+
+row443:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row443
+
+rows444:
+	CMPQ R10, SI
+	JGE  rows446
+
+row445:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row445
+
+rows446:
+	JMP summed435
+
+zeros442:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows448
+
+row447:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18529,270 +18748,16 @@ row438:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y5
+	VBROADCASTSS (R14), Y4
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBQ    4(DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row438
-
-rows439:
-	CMPQ R10, BX
-	JGE  rows441
-
-row440:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y5
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row440
-
-rows441:
-	JMP summed435
-
-none437:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros442
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows444
-
-row443:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	VPMOVZXBQ    (DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
+	VPBROADCASTD (R14), Y5
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row443
-
-rows444:
-	CMPQ R9, BX
-	JGE  rows446
-
-row445:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	VPMOVZXBQ    (DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row445
-
-rows446:
-	JMP summed435
-
-zeros442:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows448
-
-row447:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18801,8 +18766,8 @@ row447:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y6
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18811,7 +18776,7 @@ row447:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPMOVZXBQ    8(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18820,7 +18785,7 @@ row447:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPMOVZXBQ    12(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18829,27 +18794,27 @@ row447:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row447
 
 rows448:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows450
 
 row449:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y5
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18858,7 +18823,7 @@ row449:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y6
+	VPMOVZXBQ    4(R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18867,7 +18832,7 @@ row449:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPMOVZXBQ    8(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18876,7 +18841,7 @@ row449:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPMOVZXBQ    12(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -18885,8 +18850,8 @@ row449:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row449
 
 rows450:
@@ -18898,25 +18863,25 @@ summed451:
 final452:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around455
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*4)
-	VMOVDQU Y3, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
 	JMP     stored456
 
 around455:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
 stored456:
 stored453:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result430
 	JMP  over432
 
@@ -18928,23 +18893,23 @@ many433:
 special454:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow457
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
 	JMP     stored453
 
 narrow457:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip458
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty459
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -18955,15 +18920,15 @@ empty459:
 skip458:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip460
-	VMOVUPS (CX), Y4
+	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y4
 	VADDPS  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPS 64(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPS 96(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
 skip460:
@@ -18974,765 +18939,75 @@ empty436:
 	JNE     summed451
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around461
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*4)
-	VMOVDQU Y0, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
 	JMP     stored462
 
 around461:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored462:
 	JMP stored453
 
 tooMany431:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over432:
 	JMP done357
 
 narrower429:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
 	JLT     narrower464
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over467
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result465:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
 	JGT  many468
 
 few469:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty471
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none472
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows474
 
 row473:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   7(R8)(R11*1)
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row473
-
-rows474:
-	CMPQ R9, BX
-	JGE  rows476
-
-row475:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows476
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows476
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows476
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRAD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row475
-
-rows476:
-	JMP summed470
-
-none472:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros477
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows479
-
-row478:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   7(R8)(R10*1)
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row478
-
-rows479:
-	CMPQ DI, BX
-	JGE  rows481
-
-row480:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows481
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows481
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows481
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRAD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row480
-
-rows481:
-	JMP summed470
-
-zeros477:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows483
-
-row482:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	MOVQ         R10, R9
-	IMULQ        zeroRow+112(FP), R9
-	ADDQ         zero+104(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (DI), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   7(R8)(R10*1)
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row482
-
-rows483:
-	CMPQ DI, BX
-	JGE  rows485
-
-row484:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows485
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows485
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows485
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row484
-
-rows485:
-summed470:
-summed486:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special489
-
-final487:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around490
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored491
-
-around490:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored491:
-stored488:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result465
-	JMP  over467
-
-many468:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany466
-	JMP   few469
-
-special489:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow492
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored488
-
-narrow492:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip493
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty494
-	SHRQ         $0x03, DI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty494:
-skip493:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip495
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y2
-	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      32(CX)(DX*4), Y2
-	VADDPS       Y1, Y2, Y1
-
-skip495:
-	JMP final487
-
-empty471:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed486
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around496
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored497
-
-around496:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored497:
-	JMP stored488
-
-tooMany466:
-	MOVQ SI, results+24(FP)
-
-over467:
-	JMP done357
-
-narrower464:
-	XORQ CX, CX
-
-tile498:
-	MOVQ CX, 8(SP)
-	SARQ $0x01, CX
-	LEAQ (DI)(CX*1), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over504
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-
-result502:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many505
-
-few506:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty508
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none509
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows511
-
-row510:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19745,442 +19020,360 @@ row510:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
+	VBROADCASTSS (R14), Y3
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
+	VPBROADCASTD (R14), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   3(R8)(R12*1)
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   7(R9)(R12*1)
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row510
+	JLT          row473
 
-rows511:
-	CMPQ R10, BX
-	JGE  rows513
+rows474:
+	CMPQ R10, SI
+	JGE  rows476
 
-row512:
+row475:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows513
+	CMPQ         R10, SI
+	JGE          rows476
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows513
+	CMPQ         R10, SI
+	JGE          rows476
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows513
+	CMPQ         R10, SI
+	JGE          rows476
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows513
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows513
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows513
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows513
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRAD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row512
+	CMPQ         R10, SI
+	JLT          row475
 
-rows513:
-	JMP summed507
+rows476:
+	JMP summed470
 
-none509:
+none472:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros514
-	MOVQ    DX, R9
+	JEQ     zeros477
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows516
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows479
 
-row515:
-	MOVQ         384(R9), R11
+row478:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   3(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row515
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   7(R9)(R11*1)
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row478
 
-rows516:
-	CMPQ R9, BX
-	JGE  rows518
+rows479:
+	CMPQ R8, SI
+	JGE  rows481
 
-row517:
-	MOVQ         (R9), R10
+row480:
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows518
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows481
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows518
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows481
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows518
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows481
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows518
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows518
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows518
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows518
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRAD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row517
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row480
 
-rows518:
-	JMP summed507
+rows481:
+	JMP summed470
 
-zeros514:
-	MOVQ    DX, R9
+zeros477:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows520
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows483
 
-row519:
-	MOVQ         384(R9), R11
+row482:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
@@ -20190,18 +19383,784 @@ row519:
 	ADDQ         zero+104(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	MOVQ         (R9), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R8), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y2
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R9)(R11*1)
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row482
+
+rows483:
+	CMPQ R8, SI
+	JGE  rows485
+
+row484:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows485
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows485
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows485
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row484
+
+rows485:
+summed470:
+summed486:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special489
+
+final487:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around490
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored491
+
+around490:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+
+stored491:
+stored488:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result465
+	JMP  over467
+
+many468:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany466
+	JMP   few469
+
+special489:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow492
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored488
+
+narrow492:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip493
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty494
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty494:
+skip493:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip495
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	VMOVUPS      (DX), Y2
+	VADDPS       Y0, Y2, Y0
+	VMOVUPS      32(DX), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip495:
+	JMP final487
+
+empty471:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed486
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around496
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored497
+
+around496:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored497:
+	JMP stored488
+
+tooMany466:
+	MOVQ DI, results+24(FP)
+
+over467:
+	JMP done357
+
+narrower464:
+	XORQ DX, DX
+
+tile498:
+	MOVQ   DX, 8(SP)
+	SARQ   $0x01, DX
+	LEAQ   (R8)(DX*1), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over504
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result502:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many505
+
+few506:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty508
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none509
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows511
+
+row510:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row510
+
+rows511:
+	CMPQ R11, SI
+	JGE  rows513
+
+row512:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows513
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows513
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows513
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows513
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows513
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows513
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows513
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row512
+
+rows513:
+	JMP summed507
+
+none509:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros514
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows516
+
+row515:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row515
+
+rows516:
+	CMPQ R10, SI
+	JGE  rows518
+
+row517:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows518
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows518
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows518
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows518
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows518
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows518
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows518
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row517
+
+rows518:
+	JMP summed507
+
+zeros514:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows520
+
+row519:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20210,28 +20169,28 @@ row519:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   3(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	PREFETCHT0   3(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row519
 
 rows520:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows522
 
 row521:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20240,21 +20199,21 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows522
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20263,21 +20222,21 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows522
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20286,21 +20245,21 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows522
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20309,21 +20268,21 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows522
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20332,21 +20291,21 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows522
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20355,21 +20314,21 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows522
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20378,21 +20337,21 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows522
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -20401,8 +20360,8 @@ row521:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row521
 
 rows522:
@@ -20414,19 +20373,18 @@ summed523:
 final524:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around527
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored528
 
 around527:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored528:
 stored525:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result502
 	JMP  over504
 
@@ -20438,19 +20396,18 @@ many505:
 special526:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow529
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
+	VMOVUPS Y0, (DX)
 	JMP     stored525
 
 narrow529:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip530
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty531
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
@@ -20458,16 +20415,15 @@ empty531:
 skip530:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip532
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y1
+	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
 skip532:
@@ -20478,23 +20434,22 @@ empty508:
 	JNE     summed523
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around533
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored534
 
 around533:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored534:
 	JMP stored525
 
 tooMany503:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over504:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
 	JNE  tile498
 
 done357:
@@ -20509,43 +20464,42 @@ done357:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile536:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower537
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over540
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result538:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many541
 
 few542:
@@ -20557,23 +20511,421 @@ few542:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty544
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none545
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows547
 
 row546:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    4(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row546
+
+rows547:
+	CMPQ R11, SI
+	JGE  rows549
+
+row548:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVZXBQ    (R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBQ    16(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBQ    20(R8)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBQ    24(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VPMOVZXBQ    28(R9)(R12*1), Y11
+	VPSLLQ       $0x1c, Y11, Y12
+	VPOR         Y12, Y11, Y11
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y10, Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row548
+
+rows549:
+	JMP summed543
+
+none545:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros550
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows552
+
+row551:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row551
+
+rows552:
+	CMPQ R10, SI
+	JGE  rows554
+
+row553:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R8)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXBQ    24(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXBQ    28(R9)(R11*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row553
+
+rows554:
+	JMP summed543
+
+zeros550:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows556
+
+row555:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20586,414 +20938,16 @@ row546:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y9
+	VBROADCASTSS (R14), Y8
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBQ    (DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBQ    4(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBQ    16(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBQ    20(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBQ    24(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBQ    28(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row546
-
-rows547:
-	CMPQ R10, BX
-	JGE  rows549
-
-row548:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y9
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y10
-	VCVTDQ2PS    Y10, Y10
-	VPMOVZXBQ    (DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VPMOVZXBQ    4(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPMOVZXBQ    16(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y4, Y4
-	VPMOVZXBQ    20(DI)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y5, Y5
-	VPMOVZXBQ    24(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y11
-	VADDPS       Y11, Y6, Y6
-	VPMOVZXBQ    28(R8)(R11*1), Y11
-	VPSLLQ       $0x1c, Y11, Y12
-	VPOR         Y12, Y11, Y11
-	VPSLLD       $0x1c, Y11, Y11
-	VPSRLD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VSUBPS       Y10, Y11, Y11
-	VMULPS       Y9, Y11, Y11
-	VMULPS       Y11, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row548
-
-rows549:
-	JMP summed543
-
-none545:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros550
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows552
-
-row551:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	VPMOVZXBQ    (DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
+	VPBROADCASTD (R14), Y9
 	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row551
-
-rows552:
-	CMPQ R9, BX
-	JGE  rows554
-
-row553:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	VPMOVZXBQ    (DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VADDPS       Y9, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row553
-
-rows554:
-	JMP summed543
-
-zeros550:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows556
-
-row555:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y8
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y9
-	VCVTDQ2PS    Y9, Y9
-	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPMOVZXBQ    (R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21002,8 +20956,8 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y10
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21012,7 +20966,7 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPMOVZXBQ    8(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21021,7 +20975,7 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPMOVZXBQ    12(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21030,7 +20984,7 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPMOVZXBQ    16(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21039,7 +20993,7 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPMOVZXBQ    20(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21048,7 +21002,7 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPMOVZXBQ    24(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21057,7 +21011,7 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPMOVZXBQ    28(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21066,27 +21020,27 @@ row555:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row555
 
 rows556:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows558
 
 row557:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y8
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y9
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y9
 	VCVTDQ2PS    Y9, Y9
-	VPMOVZXBQ    (DI)(R10*1), Y10
+	VPMOVZXBQ    (R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21095,7 +21049,7 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y10
+	VPMOVZXBQ    4(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21104,7 +21058,7 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y10
+	VPMOVZXBQ    8(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21113,7 +21067,7 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y10
+	VPMOVZXBQ    12(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21122,7 +21076,7 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBQ    16(DI)(R10*1), Y10
+	VPMOVZXBQ    16(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21131,7 +21085,7 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBQ    20(DI)(R10*1), Y10
+	VPMOVZXBQ    20(R8)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21140,7 +21094,7 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBQ    24(R8)(R10*1), Y10
+	VPMOVZXBQ    24(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21149,7 +21103,7 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVZXBQ    28(R8)(R10*1), Y10
+	VPMOVZXBQ    28(R9)(R11*1), Y10
 	VPSLLQ       $0x1c, Y10, Y11
 	VPOR         Y11, Y10, Y10
 	VPSLLD       $0x1c, Y10, Y10
@@ -21158,8 +21112,8 @@ row557:
 	VSUBPS       Y9, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row557
 
 rows558:
@@ -21171,33 +21125,33 @@ summed559:
 final560:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around563
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
 	JMP     stored564
 
 around563:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored564:
 stored561:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result538
 	JMP  over540
 
@@ -21209,27 +21163,27 @@ many541:
 special562:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow565
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored561
 
 narrow565:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip566
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty567
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -21244,23 +21198,23 @@ empty567:
 skip566:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip568
-	VMOVUPS (CX), Y8
+	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(CX), Y8
+	VMOVUPS 32(DX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(CX), Y8
+	VMOVUPS 64(DX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(CX), Y8
+	VMOVUPS 96(DX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(CX), Y8
+	VMOVUPS 128(DX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(CX), Y8
+	VMOVUPS 160(DX), Y8
 	VADDPS  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPS 192(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
 	VADDPS  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPS 224(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
 skip568:
@@ -21271,65 +21225,63 @@ empty544:
 	JNE     summed559
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around569
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
 	JMP     stored570
 
 around569:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
 stored570:
 	JMP stored561
 
 tooMany539:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over540:
 	SUBQ $0x00000040, (SP)
 	JLE  done535
-	ADDQ $0x00000020, DI
+	ADDQ $0x00000020, R8
 	ADDQ $+256, to+56(FP)
 	JMP  tile536
 
 narrower537:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
 	JLE     narrower572
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over575
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result573:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many576
 
 few577:
@@ -21339,23 +21291,349 @@ few577:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty579
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none580
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows582
 
 row581:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    4(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row581
+
+rows582:
+	CMPQ R11, SI
+	JGE  rows584
+
+row583:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBQ    (R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXBQ    8(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXBQ    12(R8)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXBQ    16(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXBQ    20(R9)(R12*1), Y9
+	VPSLLQ       $0x1c, Y9, Y10
+	VPOR         Y10, Y9, Y9
+	VPSLLD       $0x1c, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row583
+
+rows584:
+	JMP summed578
+
+none580:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros585
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows587
+
+row586:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row586
+
+rows587:
+	CMPQ R10, SI
+	JGE  rows589
+
+row588:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R8)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VPMOVZXBQ    16(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
+	VPMOVZXBQ    20(R9)(R11*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row588
+
+rows589:
+	JMP summed578
+
+zeros585:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows591
+
+row590:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21368,342 +21646,16 @@ row581:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y7
+	VBROADCASTSS (R14), Y6
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVZXBQ    (DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBQ    4(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row581
-
-rows582:
-	CMPQ R10, BX
-	JGE  rows584
-
-row583:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y7
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y8
-	VCVTDQ2PS    Y8, Y8
-	VPMOVZXBQ    (DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXBQ    4(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXBQ    8(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXBQ    12(DI)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXBQ    16(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXBQ    20(R8)(R11*1), Y9
-	VPSLLQ       $0x1c, Y9, Y10
-	VPOR         Y10, Y9, Y9
-	VPSLLD       $0x1c, Y9, Y9
-	VPSRLD       $0x1c, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VSUBPS       Y8, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y9, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row583
-
-rows584:
-	JMP summed578
-
-none580:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros585
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows587
-
-row586:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	VPMOVZXBQ    (DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
+	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row586
-
-rows587:
-	CMPQ R9, BX
-	JGE  rows589
-
-row588:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	VPMOVZXBQ    (DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VADDPS       Y7, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row588
-
-rows589:
-	JMP summed578
-
-zeros585:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows591
-
-row590:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y6
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y7
-	VCVTDQ2PS    Y7, Y7
-	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21712,8 +21664,8 @@ row590:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y8
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21722,7 +21674,7 @@ row590:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPMOVZXBQ    8(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21731,7 +21683,7 @@ row590:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPMOVZXBQ    12(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21740,7 +21692,7 @@ row590:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPMOVZXBQ    16(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21749,7 +21701,7 @@ row590:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPMOVZXBQ    20(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21758,27 +21710,27 @@ row590:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row590
 
 rows591:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows593
 
 row592:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y6
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y7
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
-	VPMOVZXBQ    (DI)(R10*1), Y8
+	VPMOVZXBQ    (R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21787,7 +21739,7 @@ row592:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y8
+	VPMOVZXBQ    4(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21796,7 +21748,7 @@ row592:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VPMOVZXBQ    8(DI)(R10*1), Y8
+	VPMOVZXBQ    8(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21805,7 +21757,7 @@ row592:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y2, Y2
-	VPMOVZXBQ    12(DI)(R10*1), Y8
+	VPMOVZXBQ    12(R8)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21814,7 +21766,7 @@ row592:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VPMOVZXBQ    16(R8)(R10*1), Y8
+	VPMOVZXBQ    16(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21823,7 +21775,7 @@ row592:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VPMOVZXBQ    20(R8)(R10*1), Y8
+	VPMOVZXBQ    20(R9)(R11*1), Y8
 	VPSLLQ       $0x1c, Y8, Y9
 	VPOR         Y9, Y8, Y8
 	VPSLLD       $0x1c, Y8, Y8
@@ -21832,8 +21784,8 @@ row592:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row592
 
 rows593:
@@ -21845,29 +21797,29 @@ summed594:
 final595:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around598
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
 	JMP     stored599
 
 around598:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
 
 stored599:
 stored596:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result573
 	JMP  over575
 
@@ -21879,25 +21831,25 @@ many576:
 special597:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow600
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
 	JMP     stored596
 
 narrow600:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip601
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty602
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -21910,19 +21862,19 @@ empty602:
 skip601:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip603
-	VMOVUPS (CX), Y6
+	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
-	VMOVUPS 32(CX), Y6
+	VMOVUPS 32(DX), Y6
 	VADDPS  Y1, Y6, Y1
-	VMOVUPS 64(CX), Y6
+	VMOVUPS 64(DX), Y6
 	VADDPS  Y2, Y6, Y2
-	VMOVUPS 96(CX), Y6
+	VMOVUPS 96(DX), Y6
 	VADDPS  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPS 128(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
 	VADDPS  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPS 160(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
 skip603:
@@ -21933,57 +21885,55 @@ empty579:
 	JNE     summed594
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around604
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
 	JMP     stored605
 
 around604:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
 
 stored605:
 	JMP stored596
 
 tooMany574:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over575:
 	JMP done535
 
 narrower572:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
 	JLE     narrower607
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over610
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result608:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many611
 
 few612:
@@ -21991,23 +21941,277 @@ few612:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty614
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none615
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows617
 
 row616:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBQ    4(R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row616
+
+rows617:
+	CMPQ R11, SI
+	JGE  rows619
+
+row618:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBQ    (R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VPMOVZXBQ    4(R8)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VPMOVZXBQ    8(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y7
+	VADDPS       Y7, Y2, Y2
+	VPMOVZXBQ    12(R9)(R12*1), Y7
+	VPSLLQ       $0x1c, Y7, Y8
+	VPOR         Y8, Y7, Y7
+	VPSLLD       $0x1c, Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row618
+
+rows619:
+	JMP summed613
+
+none615:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros620
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows622
+
+row621:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row621
+
+rows622:
+	CMPQ R10, SI
+	JGE  rows624
+
+row623:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	VPMOVZXBQ    (R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R8)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXBQ    8(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXBQ    12(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row623
+
+rows624:
+	JMP summed613
+
+zeros620:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows626
+
+row625:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22020,270 +22224,16 @@ row616:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y5
+	VBROADCASTSS (R14), Y4
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VPMOVZXBQ    4(DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row616
-
-rows617:
-	CMPQ R10, BX
-	JGE  rows619
-
-row618:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y5
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVZXBQ    (DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VPMOVZXBQ    4(DI)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y1, Y1
-	VPMOVZXBQ    8(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VPMOVZXBQ    12(R8)(R11*1), Y7
-	VPSLLQ       $0x1c, Y7, Y8
-	VPOR         Y8, Y7, Y7
-	VPSLLD       $0x1c, Y7, Y7
-	VPSRLD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VSUBPS       Y6, Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row618
-
-rows619:
-	JMP summed613
-
-none615:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros620
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows622
-
-row621:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	VPMOVZXBQ    (DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
+	VPBROADCASTD (R14), Y5
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row621
-
-rows622:
-	CMPQ R9, BX
-	JGE  rows624
-
-row623:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	VPMOVZXBQ    (DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row623
-
-rows624:
-	JMP summed613
-
-zeros620:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows626
-
-row625:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y4
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22292,8 +22242,8 @@ row625:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (DI)(R11*1)
-	VPMOVZXBQ    4(DI)(R10*1), Y6
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    4(R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22302,7 +22252,7 @@ row625:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPMOVZXBQ    8(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22311,7 +22261,7 @@ row625:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPMOVZXBQ    12(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22320,27 +22270,27 @@ row625:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row625
 
 rows626:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows628
 
 row627:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y4
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y5
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y4
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y5
 	VCVTDQ2PS    Y5, Y5
-	VPMOVZXBQ    (DI)(R10*1), Y6
+	VPMOVZXBQ    (R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22349,7 +22299,7 @@ row627:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBQ    4(DI)(R10*1), Y6
+	VPMOVZXBQ    4(R8)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22358,7 +22308,7 @@ row627:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBQ    8(R8)(R10*1), Y6
+	VPMOVZXBQ    8(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22367,7 +22317,7 @@ row627:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBQ    12(R8)(R10*1), Y6
+	VPMOVZXBQ    12(R9)(R11*1), Y6
 	VPSLLQ       $0x1c, Y6, Y7
 	VPOR         Y7, Y6, Y6
 	VPSLLD       $0x1c, Y6, Y6
@@ -22376,8 +22326,8 @@ row627:
 	VSUBPS       Y5, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row627
 
 rows628:
@@ -22389,25 +22339,25 @@ summed629:
 final630:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around633
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*4)
-	VMOVDQU Y3, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
 	JMP     stored634
 
 around633:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
 stored634:
 stored631:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result608
 	JMP  over610
 
@@ -22419,23 +22369,23 @@ many611:
 special632:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow635
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
 	JMP     stored631
 
 narrow635:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip636
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty637
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -22446,15 +22396,15 @@ empty637:
 skip636:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip638
-	VMOVUPS (CX), Y4
+	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y4
 	VADDPS  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPS 64(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPS 96(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
 skip638:
@@ -22465,765 +22415,75 @@ empty614:
 	JNE     summed629
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around639
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*4)
-	VMOVDQU Y0, 96(CX)(DX*4)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
 	JMP     stored640
 
 around639:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored640:
 	JMP stored631
 
 tooMany609:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over610:
 	JMP done535
 
 narrower607:
-	MOVQ    (SP), CX
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
 	JLT     narrower642
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	SARQ    $0x01, DX
-	LEAQ    (DI)(DX*1), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	SARQ    $0x01, BX
+	LEAQ    (R8)(BX*1), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over645
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result643:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
 	JGT  many646
 
 few647:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty649
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none650
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows652
 
 row651:
-	MOVQ         384(R9), R11
-	MOVQ         R11, R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	PREFETCHT0   (R10)
-	MOVQ         R11, R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	PREFETCHT0   (R10)
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y3
-	MOVQ         (R9), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   7(R8)(R11*1)
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row651
-
-rows652:
-	CMPQ R9, BX
-	JGE  rows654
-
-row653:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows654
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows654
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows654
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y3
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVZXBQ    (R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXBQ    4(R8)(R10*1), Y5
-	VPSLLQ       $0x1c, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSLLD       $0x1c, Y5, Y5
-	VPSRLD       $0x1c, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VSUBPS       Y4, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row653
-
-rows654:
-	JMP summed648
-
-none650:
-	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros655
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows657
-
-row656:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   7(R8)(R10*1)
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row656
-
-rows657:
-	CMPQ DI, BX
-	JGE  rows659
-
-row658:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows659
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows659
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows659
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	VPMOVZXBQ    (R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y3
-	VPSLLQ       $0x1c, Y3, Y4
-	VPOR         Y4, Y3, Y3
-	VPSLLD       $0x1c, Y3, Y3
-	VPSRLD       $0x1c, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row658
-
-rows659:
-	JMP summed648
-
-zeros655:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000180, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows661
-
-row660:
-	MOVQ         384(DI), R10
-	MOVQ         R10, R9
-	IMULQ        scaleRow+96(FP), R9
-	ADDQ         scale+88(FP), R9
-	PREFETCHT0   (R9)
-	MOVQ         R10, R9
-	IMULQ        zeroRow+112(FP), R9
-	ADDQ         zero+104(FP), R9
-	PREFETCHT0   (R9)
-	IMULQ        AX, R10
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (DI), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	PREFETCHT0   7(R8)(R10*1)
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, R11
-	JLT          row660
-
-rows661:
-	CMPQ DI, BX
-	JGE  rows663
-
-row662:
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows663
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows663
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JGE          rows663
-	MOVQ         (DI), R9
-	IMULQ        AX, R9
-	MOVQ         (DI), R10
-	IMULQ        scaleRow+96(FP), R10
-	ADDQ         scale+88(FP), R10
-	VBROADCASTSS (R10), Y2
-	MOVQ         (DI), R10
-	IMULQ        zeroRow+112(FP), R10
-	ADDQ         zero+104(FP), R10
-	VPBROADCASTD (R10), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VPMOVZXBQ    4(R8)(R9*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $0x08, DI
-	CMPQ         DI, BX
-	JLT          row662
-
-rows663:
-summed648:
-summed664:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special667
-
-final665:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around668
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored669
-
-around668:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored669:
-stored666:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result643
-	JMP  over645
-
-many646:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany644
-	JMP   few647
-
-special667:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow670
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored666
-
-narrow670:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip671
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty672
-	SHRQ         $0x03, DI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty672:
-skip671:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip673
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y2
-	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      32(CX)(DX*4), Y2
-	VADDPS       Y1, Y2, Y1
-
-skip673:
-	JMP final665
-
-empty649:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed664
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around674
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored675
-
-around674:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored675:
-	JMP stored666
-
-tooMany644:
-	MOVQ SI, results+24(FP)
-
-over645:
-	JMP done535
-
-narrower642:
-	XORQ CX, CX
-
-tile676:
-	MOVQ CX, 8(SP)
-	SARQ $0x01, CX
-	LEAQ (DI)(CX*1), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over682
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-
-result680:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many683
-
-few684:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty686
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none687
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000180, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows689
-
-row688:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23236,442 +22496,360 @@ row688:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Y2
+	VBROADCASTSS (R14), Y3
 	MOVQ         (R10), R14
 	IMULQ        zeroRow+112(FP), R14
 	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
+	VPBROADCASTD (R14), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   3(R8)(R12*1)
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   7(R9)(R12*1)
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row688
+	JLT          row651
 
-rows689:
-	CMPQ R10, BX
-	JGE  rows691
+rows652:
+	CMPQ R10, SI
+	JGE  rows654
 
-row690:
+row653:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows691
+	CMPQ         R10, SI
+	JGE          rows654
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows691
+	CMPQ         R10, SI
+	JGE          rows654
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows691
+	CMPQ         R10, SI
+	JGE          rows654
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
+	VBROADCASTSS (R12), Y3
 	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
+	VPBROADCASTD (R12), Y4
 	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXBQ    (R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXBQ    4(R9)(R11*1), Y5
+	VPSLLQ       $0x1c, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VPSLLD       $0x1c, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows691
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows691
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows691
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows691
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Y2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Y3
-	VCVTDQ2PS    Y3, Y3
-	VPMOVZXBQ    (R8)(R11*1), Y4
-	VPSLLQ       $0x1c, Y4, Y5
-	VPOR         Y5, Y4, Y4
-	VPSLLD       $0x1c, Y4, Y4
-	VPSRLD       $0x1c, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       Y3, Y4, Y4
-	VMULPS       Y2, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row690
+	CMPQ         R10, SI
+	JLT          row653
 
-rows691:
-	JMP summed685
+rows654:
+	JMP summed648
 
-none687:
+none650:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros692
-	MOVQ    DX, R9
+	JEQ     zeros655
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows694
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows657
 
-row693:
-	MOVQ         384(R9), R11
+row656:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   3(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row693
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   7(R9)(R11*1)
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row656
 
-rows694:
-	CMPQ R9, BX
-	JGE  rows696
+rows657:
+	CMPQ R8, SI
+	JGE  rows659
 
-row695:
-	MOVQ         (R9), R10
+row658:
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows696
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows659
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows696
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows659
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows696
-	MOVQ         (R9), R10
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows659
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R11
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows696
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows696
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows696
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows696
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	VPMOVZXBQ    (R8)(R10*1), Y2
-	VPSLLQ       $0x1c, Y2, Y3
-	VPOR         Y3, Y2, Y2
-	VPSLLD       $0x1c, Y2, Y2
-	VPSRLD       $0x1c, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y1, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row695
+	VBROADCASTSS (R11), Y2
+	VPMOVZXBQ    (R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y3
+	VPSLLQ       $0x1c, Y3, Y4
+	VPOR         Y4, Y3, Y3
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row658
 
-rows696:
-	JMP summed685
+rows659:
+	JMP summed648
 
-zeros692:
-	MOVQ    DX, R9
+zeros655:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows698
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows661
 
-row697:
-	MOVQ         384(R9), R11
+row660:
+	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
 	ADDQ         scale+88(FP), R10
@@ -23681,18 +22859,784 @@ row697:
 	ADDQ         zero+104(FP), R10
 	PREFETCHT0   (R10)
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
+	MOVQ         (R8), R10
 	IMULQ        AX, R10
-	MOVQ         (R9), R13
+	MOVQ         (R8), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Y1
-	MOVQ         (R9), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R8), R13
 	IMULQ        zeroRow+112(FP), R13
 	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Y2
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R9)(R11*1)
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row660
+
+rows661:
+	CMPQ R8, SI
+	JGE  rows663
+
+row662:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows663
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows663
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          rows663
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Y2
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBQ    4(R9)(R10*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row662
+
+rows663:
+summed648:
+summed664:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special667
+
+final665:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around668
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored669
+
+around668:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+
+stored669:
+stored666:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result643
+	JMP  over645
+
+many646:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany644
+	JMP   few647
+
+special667:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow670
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored666
+
+narrow670:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip671
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty672
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty672:
+skip671:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip673
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y0, Y2, Y0
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VANDNPS      Y1, Y2, Y1
+	VMOVUPS      (DX), Y2
+	VADDPS       Y0, Y2, Y0
+	VMOVUPS      32(DX), Y2
+	VADDPS       Y1, Y2, Y1
+
+skip673:
+	JMP final665
+
+empty649:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed664
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around674
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored675
+
+around674:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+
+stored675:
+	JMP stored666
+
+tooMany644:
+	MOVQ DI, results+24(FP)
+
+over645:
+	JMP done535
+
+narrower642:
+	XORQ DX, DX
+
+tile676:
+	MOVQ   DX, 8(SP)
+	SARQ   $0x01, DX
+	LEAQ   (R8)(DX*1), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over682
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result680:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many683
+
+few684:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty686
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none687
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows689
+
+row688:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	MOVQ         R13, R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	MOVQ         (R11), R15
+	IMULQ        zeroRow+112(FP), R15
+	ADDQ         zero+104(FP), R15
+	VPBROADCASTD (R15), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row688
+
+rows689:
+	CMPQ R11, SI
+	JGE  rows691
+
+row690:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows691
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows691
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows691
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows691
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows691
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows691
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows691
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVZXBQ    (R9)(R12*1), Y4
+	VPSLLQ       $0x1c, Y4, Y5
+	VPOR         Y5, Y4, Y4
+	VPSLLD       $0x1c, Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y3, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row690
+
+rows691:
+	JMP summed685
+
+none687:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros692
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows694
+
+row693:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	PREFETCHT0   3(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row693
+
+rows694:
+	CMPQ R10, SI
+	JGE  rows696
+
+row695:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows696
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows696
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows696
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows696
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows696
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows696
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows696
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	VPMOVZXBQ    (R9)(R11*1), Y2
+	VPSLLQ       $0x1c, Y2, Y3
+	VPOR         Y3, Y2, Y2
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row695
+
+rows696:
+	JMP summed685
+
+zeros692:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows698
+
+row697:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23701,28 +23645,28 @@ row697:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   3(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	PREFETCHT0   3(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row697
 
 rows698:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows700
 
 row699:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23731,21 +23675,21 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows700
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23754,21 +23698,21 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows700
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23777,21 +23721,21 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows700
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23800,21 +23744,21 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows700
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23823,21 +23767,21 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows700
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23846,21 +23790,21 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows700
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23869,21 +23813,21 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JGE          rows700
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	MOVQ         (R9), R11
-	IMULQ        scaleRow+96(FP), R11
-	ADDQ         scale+88(FP), R11
-	VBROADCASTSS (R11), Y1
-	MOVQ         (R9), R11
-	IMULQ        zeroRow+112(FP), R11
-	ADDQ         zero+104(FP), R11
-	VPBROADCASTD (R11), Y2
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBQ    (R8)(R10*1), Y3
+	VPMOVZXBQ    (R9)(R11*1), Y3
 	VPSLLQ       $0x1c, Y3, Y4
 	VPOR         Y4, Y3, Y3
 	VPSLLD       $0x1c, Y3, Y3
@@ -23892,8 +23836,8 @@ row699:
 	VSUBPS       Y2, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row699
 
 rows700:
@@ -23905,19 +23849,18 @@ summed701:
 final702:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around705
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored706
 
 around705:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored706:
 stored703:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result680
 	JMP  over682
 
@@ -23929,19 +23872,18 @@ many683:
 special704:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow707
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
+	VMOVUPS Y0, (DX)
 	JMP     stored703
 
 narrow707:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip708
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty709
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
@@ -23949,16 +23891,15 @@ empty709:
 skip708:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip710
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y1
+	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
 skip710:
@@ -23969,23 +23910,22 @@ empty686:
 	JNE     summed701
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around711
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
+	VMOVDQU Y0, (DX)
 	JMP     stored712
 
 around711:
-	VMOVNTDQ Y0, (CX)
+	VMOVNTDQ Y0, (DX)
 
 stored712:
 	JMP stored703
 
 tooMany681:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over682:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
 	JNE  tile676
 
 done535:

@@ -16,14 +16,6 @@ type shifted struct {
 	few         reg.VecVirtual // of less than a vector: which lanes are columns; else nil
 }
 
-// lists is where positions are.
-func (s *rowSum) listed() operand.Op {
-	if s.isa.masks {
-		return s.positions
-	}
-	return s.param("positions")
-}
-
 // notDone is how many columns are left.
 func (s *rowSum) notDone() operand.Op {
 	if s.isa.masks {
@@ -133,6 +125,16 @@ func (s *rowSum) fixed() int {
 	return s.group - min(2, s.group)
 }
 
+// movesResults reports whether all vectors of a tile are moved, and so places of results.
+func (s *rowSum) movesResults() bool { return s.fixed() == 0 }
+
+// moveResults moves to where columns that are moved are stored, by so many bytes of each.
+func (s *rowSum) moveResults(bytes int) {
+	moved := s.c.GP64()
+	s.c.IMUL3Q(operand.I32(bytes), s.shifted.moved, moved)
+	s.c.ADDQ(moved, s.to)
+}
+
 // shiftedPlace is a place, moved with the vector v by columns of a size.
 func (s *rowSum) shiftedPlace(at operand.Mem, v, size int) memory {
 	if v >= s.fixed() {
@@ -147,7 +149,7 @@ func (s *rowSum) shiftedPlace(at operand.Mem, v, size int) memory {
 func (s *rowSum) storeTile(packed []reg.Register, from, to, size int) {
 	first := memory{operand.Mem{Base: s.to, Disp: from * s.lanes * size}}
 	fixed := max(from, s.fixed())
-	if fixed >= to {
+	if fixed >= to || s.movesResults() {
 		s.storeEither(packed, first, s.ifStream)
 		return
 	}

@@ -104,7 +104,11 @@ func (s *rowSum) place(v int) memory { return s.placeOf(v, s.out.size) }
 
 // placeOf is that of elements of a size.
 func (s *rowSum) placeOf(v, size int) memory {
-	return s.shiftedPlace(operand.Mem{Base: s.to, Disp: v * s.lanes * size}, v, size)
+	at := operand.Mem{Base: s.to, Disp: v * s.lanes * size}
+	if s.movesResults() {
+		return memory{at}
+	}
+	return s.shiftedPlace(at, v, size)
 }
 
 // addThere adds what is stored to sums.
