@@ -263,7 +263,7 @@ summed19:
 
 final20:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around24
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -280,9 +280,22 @@ final20:
 	VMOVDQU64 Z13, 832(DX)
 	VMOVDQU64 Z14, 896(DX)
 	VMOVDQU64 Z15, 960(DX)
-	JMP       stored24
 
-around23:
+stored23:
+stored21:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result3
+	JMP  over5
+
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+around24:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -299,20 +312,7 @@ around23:
 	VMOVNTDQ Z13, 832(DX)
 	VMOVNTDQ Z14, 896(DX)
 	VMOVNTDQ Z15, 960(DX)
-
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JMP      stored23
 
 special22:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -432,14 +432,10 @@ skip29:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around30
+	JNE           around31
 	VMOVDQU64     Z16, (DX)
-	JMP           stored31
 
-around30:
-	VMOVNTDQ Z16, (DX)
-
-stored31:
+stored30:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z16
@@ -454,14 +450,10 @@ stored31:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around32
+	JNE           around33
 	VMOVDQU64     Z16, 64(DX)
-	JMP           stored33
 
-around32:
-	VMOVNTDQ Z16, 64(DX)
-
-stored33:
+stored32:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z16
@@ -476,14 +468,10 @@ stored33:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around34
+	JNE           around35
 	VMOVDQU64     Z16, 128(DX)
-	JMP           stored35
 
-around34:
-	VMOVNTDQ Z16, 128(DX)
-
-stored35:
+stored34:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z16
@@ -498,14 +486,10 @@ stored35:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around36
+	JNE           around37
 	VMOVDQU64     Z16, 192(DX)
-	JMP           stored37
 
-around36:
-	VMOVNTDQ Z16, 192(DX)
-
-stored37:
+stored36:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z8, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z8, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z8, K1, Z16
@@ -520,14 +504,10 @@ stored37:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z16, 256(DX)
-	JMP           stored39
 
-around38:
-	VMOVNTDQ Z16, 256(DX)
-
-stored39:
+stored38:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z10, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z10, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z10, K1, Z16
@@ -542,14 +522,10 @@ stored39:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around40
+	JNE           around41
 	VMOVDQU64     Z16, 320(DX)
-	JMP           stored41
 
-around40:
-	VMOVNTDQ Z16, 320(DX)
-
-stored41:
+stored40:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z12, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z12, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z12, K1, Z16
@@ -564,14 +540,10 @@ stored41:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around42
+	JNE           around43
 	VMOVDQU64     Z16, 384(DX)
-	JMP           stored43
 
-around42:
-	VMOVNTDQ Z16, 384(DX)
-
-stored43:
+stored42:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z14, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z14, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z14, K1, Z16
@@ -586,14 +558,10 @@ stored43:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around44
+	JNE           around45
 	VMOVDQU64     Z16, 448(DX)
-	JMP           stored45
 
-around44:
-	VMOVNTDQ Z16, 448(DX)
-
-stored45:
+stored44:
 	JMP stored21
 
 skip28:
@@ -638,107 +606,67 @@ skip47:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around48
+	JNE       around49
 	VMOVDQU64 Y16, (DX)
 	VMOVDQU64 Y17, 32(DX)
-	JMP       stored49
 
-around48:
-	VMOVNTDQ Y16, (DX)
-	VMOVNTDQ Y17, 32(DX)
-
-stored49:
+stored48:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around50
+	JNE       around51
 	VMOVDQU64 Y16, 64(DX)
 	VMOVDQU64 Y17, 96(DX)
-	JMP       stored51
 
-around50:
-	VMOVNTDQ Y16, 64(DX)
-	VMOVNTDQ Y17, 96(DX)
-
-stored51:
+stored50:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around52
+	JNE       around53
 	VMOVDQU64 Y16, 128(DX)
 	VMOVDQU64 Y17, 160(DX)
-	JMP       stored53
 
-around52:
-	VMOVNTDQ Y16, 128(DX)
-	VMOVNTDQ Y17, 160(DX)
-
-stored53:
+stored52:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around54
+	JNE       around55
 	VMOVDQU64 Y16, 192(DX)
 	VMOVDQU64 Y17, 224(DX)
-	JMP       stored55
 
-around54:
-	VMOVNTDQ Y16, 192(DX)
-	VMOVNTDQ Y17, 224(DX)
-
-stored55:
+stored54:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around56
+	JNE       around57
 	VMOVDQU64 Y16, 256(DX)
 	VMOVDQU64 Y17, 288(DX)
-	JMP       stored57
 
-around56:
-	VMOVNTDQ Y16, 256(DX)
-	VMOVNTDQ Y17, 288(DX)
-
-stored57:
+stored56:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around58
+	JNE       around59
 	VMOVDQU64 Y16, 320(DX)
 	VMOVDQU64 Y17, 352(DX)
-	JMP       stored59
 
-around58:
-	VMOVNTDQ Y16, 320(DX)
-	VMOVNTDQ Y17, 352(DX)
-
-stored59:
+stored58:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around60
+	JNE       around61
 	VMOVDQU64 Y16, 384(DX)
 	VMOVDQU64 Y17, 416(DX)
-	JMP       stored61
 
-around60:
-	VMOVNTDQ Y16, 384(DX)
-	VMOVNTDQ Y17, 416(DX)
-
-stored61:
+stored60:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
+	JNE       around63
 	VMOVDQU64 Y16, 448(DX)
 	VMOVDQU64 Y17, 480(DX)
-	JMP       stored63
 
-around62:
-	VMOVNTDQ Y16, 448(DX)
-	VMOVNTDQ Y17, 480(DX)
-
-stored63:
+stored62:
 	JMP stored21
 
 skip46:
@@ -784,35 +712,9 @@ empty9:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed19
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip65
+	JNE       narrow65
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around66
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	VMOVDQU64 Z0, 256(DX)
-	VMOVDQU64 Z0, 320(DX)
-	VMOVDQU64 Z0, 384(DX)
-	VMOVDQU64 Z0, 448(DX)
-	JMP       stored67
-
-around66:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-	VMOVNTDQ Z0, 256(DX)
-	VMOVNTDQ Z0, 320(DX)
-	VMOVNTDQ Z0, 384(DX)
-	VMOVNTDQ Z0, 448(DX)
-
-stored67:
-	JMP stored21
-
-skip65:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -829,9 +731,94 @@ skip65:
 	VMOVDQU64 Z0, 832(DX)
 	VMOVDQU64 Z0, 896(DX)
 	VMOVDQU64 Z0, 960(DX)
-	JMP       stored69
+	JMP       stored21
 
-around68:
+narrow65:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around67
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored21
+
+around31:
+	VMOVNTDQ Z16, (DX)
+	JMP      stored30
+
+around33:
+	VMOVNTDQ Z16, 64(DX)
+	JMP      stored32
+
+around35:
+	VMOVNTDQ Z16, 128(DX)
+	JMP      stored34
+
+around37:
+	VMOVNTDQ Z16, 192(DX)
+	JMP      stored36
+
+around39:
+	VMOVNTDQ Z16, 256(DX)
+	JMP      stored38
+
+around41:
+	VMOVNTDQ Z16, 320(DX)
+	JMP      stored40
+
+around43:
+	VMOVNTDQ Z16, 384(DX)
+	JMP      stored42
+
+around45:
+	VMOVNTDQ Z16, 448(DX)
+	JMP      stored44
+
+around49:
+	VMOVNTDQ Y16, (DX)
+	VMOVNTDQ Y17, 32(DX)
+	JMP      stored48
+
+around51:
+	VMOVNTDQ Y16, 64(DX)
+	VMOVNTDQ Y17, 96(DX)
+	JMP      stored50
+
+around53:
+	VMOVNTDQ Y16, 128(DX)
+	VMOVNTDQ Y17, 160(DX)
+	JMP      stored52
+
+around55:
+	VMOVNTDQ Y16, 192(DX)
+	VMOVNTDQ Y17, 224(DX)
+	JMP      stored54
+
+around57:
+	VMOVNTDQ Y16, 256(DX)
+	VMOVNTDQ Y17, 288(DX)
+	JMP      stored56
+
+around59:
+	VMOVNTDQ Y16, 320(DX)
+	VMOVNTDQ Y17, 352(DX)
+	JMP      stored58
+
+around61:
+	VMOVNTDQ Y16, 384(DX)
+	VMOVNTDQ Y17, 416(DX)
+	JMP      stored60
+
+around63:
+	VMOVNTDQ Y16, 448(DX)
+	VMOVNTDQ Y17, 480(DX)
+	JMP      stored62
+
+around66:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -848,9 +835,18 @@ around68:
 	VMOVNTDQ Z0, 832(DX)
 	VMOVNTDQ Z0, 896(DX)
 	VMOVNTDQ Z0, 960(DX)
+	JMP      stored21
 
-stored69:
-	JMP stored21
+around67:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+	JMP      stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -859,32 +855,32 @@ over5:
 	ADDQ  $0x00000400, R8
 	ADDQ  $+1024, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip70
+	JEQ   skip68
 	ADDQ  $-512, to+56(FP)
 
-skip70:
+skip68:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower72
+	JLT  narrower70
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over73
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result73:
+result71:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many76
+	JGT  many74
 
-few77:
+few75:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -894,9 +890,9 @@ few77:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty79
+	JGE     empty77
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
+	JEQ     none78
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -907,9 +903,9 @@ few77:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows82
+	JGE     rows80
 
-row81:
+row79:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -942,13 +938,13 @@ row81:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row81
+	JLT          row79
 
-rows82:
+rows80:
 	CMPQ R11, SI
-	JGE  rows84
+	JGE  rows82
 
-row83:
+row81:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -971,21 +967,21 @@ row83:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row83
+	JLT          row81
 
-rows84:
-	JMP summed78
+rows82:
+	JMP summed76
 
-none80:
+none78:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows86
+	JGE     rows84
 
-row85:
+row83:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1008,13 +1004,13 @@ row85:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row85
+	JLT        row83
 
-rows86:
+rows84:
 	CMPQ R10, SI
-	JGE  rows88
+	JGE  rows86
 
-row87:
+row85:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1027,17 +1023,17 @@ row87:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row87
+	JLT    row85
 
-rows88:
-summed78:
-summed89:
+rows86:
+summed76:
+summed87:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special92
+	JNE  special90
 
-final90:
+final88:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around92
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -1046,9 +1042,22 @@ final90:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored94
 
-around93:
+stored91:
+stored89:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result71
+	JMP  over73
+
+many74:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany72
+	JMP   few75
+
+around92:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -1057,24 +1066,11 @@ around93:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
+	JMP      stored91
 
-stored94:
-stored91:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
-
-many76:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
-
-special92:
+special90:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow95
+	JEQ     narrow93
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1083,14 +1079,14 @@ special92:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored91
+	JMP     stored89
 
-narrow95:
+narrow93:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip96
+	JEQ          skip94
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty97
+	JEQ          empty95
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R10, X19, X19
@@ -1104,12 +1100,12 @@ narrow95:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty97:
-skip96:
+empty95:
+skip94:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip98
+	JEQ       skip96
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip99
+	JEQ       skip97
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -1135,7 +1131,7 @@ skip96:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip99:
+skip97:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -1150,14 +1146,10 @@ skip99:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around100
+	JNE           around99
 	VMOVDQU64     Z8, (DX)
-	JMP           stored101
 
-around100:
-	VMOVNTDQ Z8, (DX)
-
-stored101:
+stored98:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -1172,14 +1164,10 @@ stored101:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around102
+	JNE           around101
 	VMOVDQU64     Z8, 64(DX)
-	JMP           stored103
 
-around102:
-	VMOVNTDQ Z8, 64(DX)
-
-stored103:
+stored100:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -1194,14 +1182,10 @@ stored103:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around104
+	JNE           around103
 	VMOVDQU64     Z8, 128(DX)
-	JMP           stored105
 
-around104:
-	VMOVNTDQ Z8, 128(DX)
-
-stored105:
+stored102:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -1216,21 +1200,17 @@ stored105:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around106
+	JNE           around105
 	VMOVDQU64     Z8, 192(DX)
-	JMP           stored107
 
-around106:
-	VMOVNTDQ Z8, 192(DX)
+stored104:
+	JMP stored89
 
-stored107:
-	JMP stored91
-
-skip98:
+skip96:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip108
+	JEQ       skip106
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip109
+	JEQ       skip107
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -1248,64 +1228,44 @@ skip98:
 	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip109:
+skip107:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around109
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
-	JMP       stored111
 
-around110:
-	VMOVNTDQ Y8, (DX)
-	VMOVNTDQ Y9, 32(DX)
-
-stored111:
+stored108:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around111
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
-	JMP       stored113
 
-around112:
-	VMOVNTDQ Y8, 64(DX)
-	VMOVNTDQ Y9, 96(DX)
-
-stored113:
+stored110:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around114
+	JNE       around113
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
-	JMP       stored115
 
-around114:
-	VMOVNTDQ Y8, 128(DX)
-	VMOVNTDQ Y9, 160(DX)
-
-stored115:
+stored112:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around115
 	VMOVDQU64 Y8, 192(DX)
 	VMOVDQU64 Y9, 224(DX)
-	JMP       stored117
 
-around116:
-	VMOVNTDQ Y8, 192(DX)
-	VMOVNTDQ Y9, 224(DX)
+stored114:
+	JMP stored89
 
-stored117:
-	JMP stored91
-
-skip108:
+skip106:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip116
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -1323,34 +1283,16 @@ skip108:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip118:
-	JMP final90
+skip116:
+	JMP final88
 
-empty79:
+empty77:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed89
+	JNE       summed87
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip119
+	JNE       narrow117
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	JMP       stored121
-
-around120:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-
-stored121:
-	JMP stored91
-
-skip119:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around122
+	JNE       around118
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -1359,9 +1301,54 @@ skip119:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored123
+	JMP       stored89
 
-around122:
+narrow117:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around119
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored89
+
+around99:
+	VMOVNTDQ Z8, (DX)
+	JMP      stored98
+
+around101:
+	VMOVNTDQ Z8, 64(DX)
+	JMP      stored100
+
+around103:
+	VMOVNTDQ Z8, 128(DX)
+	JMP      stored102
+
+around105:
+	VMOVNTDQ Z8, 192(DX)
+	JMP      stored104
+
+around109:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+	JMP      stored108
+
+around111:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+	JMP      stored110
+
+around113:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+	JMP      stored112
+
+around115:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+	JMP      stored114
+
+around118:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -1370,42 +1357,47 @@ around122:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
+	JMP      stored89
 
-stored123:
-	JMP stored91
+around119:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	JMP      stored89
 
-tooMany74:
+tooMany72:
 	MOVQ DI, results+24(FP)
 
-over75:
+over73:
 	ADDQ  $0x00000200, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip124
+	JEQ   skip120
 	ADDQ  $-256, to+56(FP)
 
-skip124:
+skip120:
 	SUBQ $0x00000080, R9
 
-narrower72:
+narrower70:
 	CMPQ R9, $0x00000060
-	JLT  narrower126
+	JLT  narrower122
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over129
+	JGE  over125
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result127:
+result123:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many130
+	JGT  many126
 
-few131:
+few127:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1413,9 +1405,9 @@ few131:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty133
+	JGE     empty129
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none134
+	JEQ     none130
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1426,9 +1418,9 @@ few131:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows136
+	JGE     rows132
 
-row135:
+row131:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -1455,13 +1447,13 @@ row135:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row135
+	JLT          row131
 
-rows136:
+rows132:
 	CMPQ R11, SI
-	JGE  rows138
+	JGE  rows134
 
-row137:
+row133:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -1480,21 +1472,21 @@ row137:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row137
+	JLT          row133
 
-rows138:
-	JMP summed132
+rows134:
+	JMP summed128
 
-none134:
+none130:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows140
+	JGE     rows136
 
-row139:
+row135:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1513,13 +1505,13 @@ row139:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row139
+	JLT        row135
 
-rows140:
+rows136:
 	CMPQ R10, SI
-	JGE  rows142
+	JGE  rows138
 
-row141:
+row137:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1530,64 +1522,64 @@ row141:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row141
+	JLT    row137
 
-rows142:
-summed132:
-summed143:
+rows138:
+summed128:
+summed139:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special146
+	JNE  special142
 
-final144:
+final140:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around147
+	JNE       around144
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	VMOVDQU64 Z4, 256(DX)
 	VMOVDQU64 Z5, 320(DX)
-	JMP       stored148
 
-around147:
+stored143:
+stored141:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result123
+	JMP  over125
+
+many126:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany124
+	JMP   few127
+
+around144:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
+	JMP      stored143
 
-stored148:
-stored145:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result127
-	JMP  over129
-
-many130:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany128
-	JMP   few131
-
-special146:
+special142:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow149
+	JEQ     narrow145
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	VMOVUPS Z4, 256(DX)
 	VMOVUPS Z5, 320(DX)
-	JMP     stored145
+	JMP     stored141
 
-narrow149:
+narrow145:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
+	JEQ          skip146
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty151
+	JEQ          empty147
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R10, X20, X20
@@ -1599,12 +1591,12 @@ narrow149:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty151:
-skip150:
+empty147:
+skip146:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip152
+	JEQ       skip148
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip153
+	JEQ       skip149
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -1624,7 +1616,7 @@ skip150:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip153:
+skip149:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -1639,14 +1631,10 @@ skip153:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around154
+	JNE           around151
 	VMOVDQU64     Z6, (DX)
-	JMP           stored155
 
-around154:
-	VMOVNTDQ Z6, (DX)
-
-stored155:
+stored150:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -1661,14 +1649,10 @@ stored155:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around156
+	JNE           around153
 	VMOVDQU64     Z6, 64(DX)
-	JMP           stored157
 
-around156:
-	VMOVNTDQ Z6, 64(DX)
-
-stored157:
+stored152:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -1683,21 +1667,17 @@ stored157:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around158
+	JNE           around155
 	VMOVDQU64     Z6, 128(DX)
-	JMP           stored159
 
-around158:
-	VMOVNTDQ Z6, 128(DX)
+stored154:
+	JMP stored141
 
-stored159:
-	JMP stored145
-
-skip152:
+skip148:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip160
+	JEQ       skip156
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip161
+	JEQ       skip157
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -1711,51 +1691,36 @@ skip152:
 	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip161:
+skip157:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around162
+	JNE       around159
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
-	JMP       stored163
 
-around162:
-	VMOVNTDQ Y6, (DX)
-	VMOVNTDQ Y7, 32(DX)
-
-stored163:
+stored158:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around161
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
-	JMP       stored165
 
-around164:
-	VMOVNTDQ Y6, 64(DX)
-	VMOVNTDQ Y7, 96(DX)
-
-stored165:
+stored160:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around166
+	JNE       around163
 	VMOVDQU64 Y6, 128(DX)
 	VMOVDQU64 Y7, 160(DX)
-	JMP       stored167
 
-around166:
-	VMOVNTDQ Y6, 128(DX)
-	VMOVNTDQ Y7, 160(DX)
+stored162:
+	JMP stored141
 
-stored167:
-	JMP stored145
-
-skip160:
+skip156:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip168
+	JEQ     skip164
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -1769,91 +1734,114 @@ skip160:
 	VMOVUPS 320(DX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip168:
-	JMP final144
+skip164:
+	JMP final140
 
-empty133:
+empty129:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed143
+	JNE       summed139
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip169
+	JNE       narrow165
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around170
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	JMP       stored171
-
-around170:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-
-stored171:
-	JMP stored145
-
-skip169:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around172
+	JNE       around166
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	VMOVDQU64 Z0, 256(DX)
 	VMOVDQU64 Z0, 320(DX)
-	JMP       stored173
+	JMP       stored141
 
-around172:
+narrow165:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around167
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	JMP       stored141
+
+around151:
+	VMOVNTDQ Z6, (DX)
+	JMP      stored150
+
+around153:
+	VMOVNTDQ Z6, 64(DX)
+	JMP      stored152
+
+around155:
+	VMOVNTDQ Z6, 128(DX)
+	JMP      stored154
+
+around159:
+	VMOVNTDQ Y6, (DX)
+	VMOVNTDQ Y7, 32(DX)
+	JMP      stored158
+
+around161:
+	VMOVNTDQ Y6, 64(DX)
+	VMOVNTDQ Y7, 96(DX)
+	JMP      stored160
+
+around163:
+	VMOVNTDQ Y6, 128(DX)
+	VMOVNTDQ Y7, 160(DX)
+	JMP      stored162
+
+around166:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
+	JMP      stored141
 
-stored173:
-	JMP stored145
+around167:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	JMP      stored141
 
-tooMany128:
+tooMany124:
 	MOVQ DI, results+24(FP)
 
-over129:
+over125:
 	ADDQ  $0x00000180, R8
 	ADDQ  $+384, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip174
+	JEQ   skip168
 	ADDQ  $-192, to+56(FP)
 
-skip174:
+skip168:
 	SUBQ $0x00000060, R9
 
-narrower126:
+narrower122:
 	CMPQ R9, $0x00000040
-	JLT  narrower176
+	JLT  narrower170
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over179
+	JGE  over173
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result177:
+result171:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many180
+	JGT  many174
 
-few181:
+few175:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty183
+	JGE     empty177
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none184
+	JEQ     none178
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1864,9 +1852,9 @@ few181:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows186
+	JGE     rows180
 
-row185:
+row179:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -1887,13 +1875,13 @@ row185:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row185
+	JLT          row179
 
-rows186:
+rows180:
 	CMPQ R11, SI
-	JGE  rows188
+	JGE  rows182
 
-row187:
+row181:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -1908,21 +1896,21 @@ row187:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row187
+	JLT          row181
 
-rows188:
-	JMP summed182
+rows182:
+	JMP summed176
 
-none184:
+none178:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows190
+	JGE     rows184
 
-row189:
+row183:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1937,13 +1925,13 @@ row189:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row189
+	JLT        row183
 
-rows190:
+rows184:
 	CMPQ R10, SI
-	JGE  rows192
+	JGE  rows186
 
-row191:
+row185:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1952,58 +1940,58 @@ row191:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row191
+	JLT    row185
 
-rows192:
-summed182:
-summed193:
+rows186:
+summed176:
+summed187:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special196
+	JNE  special190
 
-final194:
+final188:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around192
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored198
 
-around197:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored198:
-stored195:
+stored191:
+stored189:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result177
-	JMP  over179
+	JLT  result171
+	JMP  over173
 
-many180:
+many174:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany178
-	JMP   few181
+	JEQ   tooMany172
+	JMP   few175
 
-special196:
+around192:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	JMP      stored191
+
+special190:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow199
+	JEQ     narrow193
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored195
+	JMP     stored189
 
-narrow199:
+narrow193:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip200
+	JEQ          skip194
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty201
+	JEQ          empty195
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R10, X21, X21
@@ -2013,12 +2001,12 @@ narrow199:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty201:
-skip200:
+empty195:
+skip194:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip202
+	JEQ       skip196
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip203
+	JEQ       skip197
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -2032,7 +2020,7 @@ skip200:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip203:
+skip197:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -2047,14 +2035,10 @@ skip203:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around204
+	JNE           around199
 	VMOVDQU64     Z4, (DX)
-	JMP           stored205
 
-around204:
-	VMOVNTDQ Z4, (DX)
-
-stored205:
+stored198:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -2069,21 +2053,17 @@ stored205:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around206
+	JNE           around201
 	VMOVDQU64     Z4, 64(DX)
-	JMP           stored207
 
-around206:
-	VMOVNTDQ Z4, 64(DX)
+stored200:
+	JMP stored189
 
-stored207:
-	JMP stored195
-
-skip202:
+skip196:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip208
+	JEQ       skip202
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip209
+	JEQ       skip203
 	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(DX), Z4
@@ -2093,38 +2073,28 @@ skip202:
 	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip209:
+skip203:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around210
+	JNE       around205
 	VMOVDQU64 Y4, (DX)
 	VMOVDQU64 Y5, 32(DX)
-	JMP       stored211
 
-around210:
-	VMOVNTDQ Y4, (DX)
-	VMOVNTDQ Y5, 32(DX)
-
-stored211:
+stored204:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around212
+	JNE       around207
 	VMOVDQU64 Y4, 64(DX)
 	VMOVDQU64 Y5, 96(DX)
-	JMP       stored213
 
-around212:
-	VMOVNTDQ Y4, 64(DX)
-	VMOVNTDQ Y5, 96(DX)
+stored206:
+	JMP stored189
 
-stored213:
-	JMP stored195
-
-skip208:
+skip202:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip214
+	JEQ     skip208
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -2134,83 +2104,97 @@ skip208:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip214:
-	JMP final194
+skip208:
+	JMP final188
 
-empty183:
+empty177:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed193
+	JNE       summed187
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip215
+	JNE       narrow209
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around216
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	JMP       stored217
-
-around216:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-
-stored217:
-	JMP stored195
-
-skip215:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around218
+	JNE       around210
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored219
+	JMP       stored189
 
-around218:
+narrow209:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around211
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored189
+
+around199:
+	VMOVNTDQ Z4, (DX)
+	JMP      stored198
+
+around201:
+	VMOVNTDQ Z4, 64(DX)
+	JMP      stored200
+
+around205:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+	JMP      stored204
+
+around207:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+	JMP      stored206
+
+around210:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored189
 
-stored219:
-	JMP stored195
+around211:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	JMP      stored189
 
-tooMany178:
+tooMany172:
 	MOVQ DI, results+24(FP)
 
-over179:
+over173:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip220
+	JEQ   skip212
 	ADDQ  $-128, to+56(FP)
 
-skip220:
+skip212:
 	SUBQ $0x00000040, R9
 
-narrower176:
+narrower170:
 	CMPQ R9, $0x00000020
-	JLT  narrower222
+	JLT  narrower214
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over225
+	JGE  over217
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result223:
+result215:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many226
+	JGT  many218
 
-few227:
+few219:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty229
+	JGE     empty221
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none230
+	JEQ     none222
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2221,9 +2205,9 @@ few227:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows232
+	JGE     rows224
 
-row231:
+row223:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -2238,13 +2222,13 @@ row231:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row231
+	JLT          row223
 
-rows232:
+rows224:
 	CMPQ R11, SI
-	JGE  rows234
+	JGE  rows226
 
-row233:
+row225:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2255,7 +2239,7 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows234
+	JGE          rows226
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2266,7 +2250,7 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows234
+	JGE          rows226
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2277,7 +2261,7 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows234
+	JGE          rows226
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2288,21 +2272,21 @@ row233:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row233
+	JLT          row225
 
-rows234:
-	JMP summed228
+rows226:
+	JMP summed220
 
-none230:
+none222:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows236
+	JGE     rows228
 
-row235:
+row227:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2313,86 +2297,86 @@ row235:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row235
+	JLT        row227
 
-rows236:
+rows228:
 	CMPQ R10, SI
-	JGE  rows238
+	JGE  rows230
 
-row237:
+row229:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows238
+	JGE    rows230
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows238
+	JGE    rows230
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows238
+	JGE    rows230
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row237
+	JLT    row229
 
-rows238:
-summed228:
-summed239:
+rows230:
+summed220:
+summed231:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special242
+	JNE  special234
 
-final240:
+final232:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around243
+	JNE       around236
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored244
 
-around243:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored244:
-stored241:
+stored235:
+stored233:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result215
+	JMP  over217
 
-many226:
+many218:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany224
-	JMP   few227
+	JEQ   tooMany216
+	JMP   few219
 
-special242:
+around236:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored235
+
+special234:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow245
+	JEQ     narrow237
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored241
+	JMP     stored233
 
-narrow245:
+narrow237:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip246
+	JEQ          skip238
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty247
+	JEQ          empty239
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R10, X22, X22
@@ -2400,12 +2384,12 @@ narrow245:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty247:
-skip246:
+empty239:
+skip238:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip248
+	JEQ       skip240
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip249
+	JEQ       skip241
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -2413,7 +2397,7 @@ skip246:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip249:
+skip241:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -2428,120 +2412,116 @@ skip249:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around250
+	JNE           around243
 	VMOVDQU64     Z2, (DX)
-	JMP           stored251
 
-around250:
-	VMOVNTDQ Z2, (DX)
+stored242:
+	JMP stored233
 
-stored251:
-	JMP stored241
-
-skip248:
+skip240:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip252
+	JEQ       skip244
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip253
+	JEQ       skip245
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip253:
+skip245:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around254
+	JNE       around247
 	VMOVDQU64 Y2, (DX)
 	VMOVDQU64 Y3, 32(DX)
-	JMP       stored255
 
-around254:
-	VMOVNTDQ Y2, (DX)
-	VMOVNTDQ Y3, 32(DX)
+stored246:
+	JMP stored233
 
-stored255:
-	JMP stored241
-
-skip252:
+skip244:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip256
+	JEQ     skip248
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip256:
-	JMP final240
+skip248:
+	JMP final232
 
-empty229:
+empty221:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed239
+	JNE       summed231
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip257
+	JNE       narrow249
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
-	VMOVDQU64 Z0, (DX)
-	JMP       stored259
-
-around258:
-	VMOVNTDQ Z0, (DX)
-
-stored259:
-	JMP stored241
-
-skip257:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around260
+	JNE       around250
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored261
+	JMP       stored233
 
-around260:
+narrow249:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around251
+	VMOVDQU64 Z0, (DX)
+	JMP       stored233
+
+around243:
+	VMOVNTDQ Z2, (DX)
+	JMP      stored242
+
+around247:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+	JMP      stored246
+
+around250:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored233
 
-stored261:
-	JMP stored241
+around251:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored233
 
-tooMany224:
+tooMany216:
 	MOVQ DI, results+24(FP)
 
-over225:
+over217:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip262
+	JEQ   skip252
 	ADDQ  $-64, to+56(FP)
 
-skip262:
+skip252:
 	SUBQ $0x00000020, R9
 
-narrower222:
+narrower214:
 	CMPQ R9, $0x00000010
-	JLT  narrower264
+	JLT  narrower254
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over267
+	JGE  over257
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result265:
+result255:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many268
+	JGT  many258
 
-few269:
+few259:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty271
+	JGE     empty261
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none272
+	JEQ     none262
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2552,9 +2532,9 @@ few269:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows274
+	JGE     rows264
 
-row273:
+row263:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -2566,13 +2546,13 @@ row273:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row273
+	JLT          row263
 
-rows274:
+rows264:
 	CMPQ R11, SI
-	JGE  rows276
+	JGE  rows266
 
-row275:
+row265:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2581,7 +2561,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows266
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2590,7 +2570,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows266
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2599,7 +2579,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows266
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2608,7 +2588,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows266
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2617,7 +2597,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows266
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2626,7 +2606,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows266
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2635,7 +2615,7 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows276
+	JGE          rows266
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2644,21 +2624,21 @@ row275:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row275
+	JLT          row265
 
-rows276:
-	JMP summed270
+rows266:
+	JMP summed260
 
-none272:
+none262:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows278
+	JGE     rows268
 
-row277:
+row267:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2667,120 +2647,120 @@ row277:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row277
+	JLT        row267
 
-rows278:
+rows268:
 	CMPQ R10, SI
-	JGE  rows280
+	JGE  rows270
 
-row279:
+row269:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows270
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows270
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows270
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows270
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows270
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows270
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows280
+	JGE    rows270
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row279
+	JLT    row269
 
-rows280:
-summed270:
-summed281:
+rows270:
+summed260:
+summed271:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special284
+	JNE  special274
 
-final282:
+final272:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around285
+	JNE       around276
 	VMOVDQU64 Z0, (DX)
-	JMP       stored286
 
-around285:
-	VMOVNTDQ Z0, (DX)
-
-stored286:
-stored283:
+stored275:
+stored273:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result255
+	JMP  over257
 
-many268:
+many258:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany266
-	JMP   few269
+	JEQ   tooMany256
+	JMP   few259
 
-special284:
+around276:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored275
+
+special274:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow287
+	JEQ     narrow277
 	VMOVUPS Z0, (DX)
-	JMP     stored283
+	JMP     stored273
 
-narrow287:
+narrow277:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip288
+	JEQ          skip278
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty289
+	JEQ          empty279
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty289:
-skip288:
+empty279:
+skip278:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip290
+	JEQ       skip280
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip291
+	JEQ       skip281
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip291:
+skip281:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -2789,114 +2769,110 @@ skip291:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around292
+	JNE           around283
 	VMOVDQU64     Y1, (DX)
-	JMP           stored293
 
-around292:
-	VMOVNTDQ Y1, (DX)
+stored282:
+	JMP stored273
 
-stored293:
-	JMP stored283
-
-skip290:
+skip280:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip294
+	JEQ       skip284
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip295
+	JEQ       skip285
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip295:
+skip285:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around296
+	JNE       around287
 	VMOVDQU64 Y1, (DX)
-	JMP       stored297
 
-around296:
-	VMOVNTDQ Y1, (DX)
+stored286:
+	JMP stored273
 
-stored297:
-	JMP stored283
-
-skip294:
+skip284:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip298
+	JEQ     skip288
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip298:
-	JMP final282
+skip288:
+	JMP final272
 
-empty271:
+empty261:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed281
+	JNE       summed271
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip299
+	JNE       narrow289
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around300
-	VMOVDQU64 Y0, (DX)
-	JMP       stored301
-
-around300:
-	VMOVNTDQ Y0, (DX)
-
-stored301:
-	JMP stored283
-
-skip299:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around302
+	JNE       around290
 	VMOVDQU64 Z0, (DX)
-	JMP       stored303
+	JMP       stored273
 
-around302:
+narrow289:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around291
+	VMOVDQU64 Y0, (DX)
+	JMP       stored273
+
+around283:
+	VMOVNTDQ Y1, (DX)
+	JMP      stored282
+
+around287:
+	VMOVNTDQ Y1, (DX)
+	JMP      stored286
+
+around290:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored273
 
-stored303:
-	JMP stored283
+around291:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored273
 
-tooMany266:
+tooMany256:
 	MOVQ DI, results+24(FP)
 
-over267:
+over257:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+64, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip304
+	JEQ   skip292
 	ADDQ  $-32, to+56(FP)
 
-skip304:
+skip292:
 	SUBQ $0x00000010, R9
 
-narrower264:
+narrower254:
 	TESTQ R9, R9
-	JLE   done305
+	JLE   done293
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over308
+	JGE   over296
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result306:
+result294:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many309
+	JGT  many297
 
-few310:
+few298:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty312
+	JGE     empty300
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none313
+	JEQ     none301
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -2907,9 +2883,9 @@ few310:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows315
+	JGE     rows303
 
-row314:
+row302:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -2922,13 +2898,13 @@ row314:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row314
+	JLT          row302
 
-rows315:
+rows303:
 	CMPQ R10, SI
-	JGE  rows317
+	JGE  rows305
 
-row316:
+row304:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2938,7 +2914,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows305
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2948,7 +2924,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows305
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2958,7 +2934,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows305
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2968,7 +2944,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows305
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2978,7 +2954,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows305
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2988,7 +2964,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows305
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2998,7 +2974,7 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows317
+	JGE          rows305
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -3008,21 +2984,21 @@ row316:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row316
+	JLT          row304
 
-rows317:
-	JMP summed311
+rows305:
+	JMP summed299
 
-none313:
+none301:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows319
+	JGE     rows307
 
-row318:
+row306:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -3032,121 +3008,121 @@ row318:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row318
+	JLT        row306
 
-rows319:
+rows307:
 	CMPQ R9, SI
-	JGE  rows321
+	JGE  rows309
 
-row320:
+row308:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows309
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows309
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows309
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows309
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows309
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows309
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows321
+	JGE       rows309
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row320
+	JLT       row308
 
-rows321:
-summed311:
-summed322:
+rows309:
+summed299:
+summed310:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special325
+	JNE  special313
 
-final323:
+final311:
 	VMOVUPS Z0, K1, (DX)
 
-stored324:
+stored312:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result306
-	JMP  over308
+	JLT  result294
+	JMP  over296
 
-many309:
+many297:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany307
-	JMP   few310
+	JEQ   tooMany295
+	JMP   few298
 
-special325:
+special313:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow326
+	JEQ     narrow314
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored324
+	JMP     stored312
 
-narrow326:
+narrow314:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip327
+	JEQ          skip315
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty328
+	JEQ          empty316
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty328:
-skip327:
+empty316:
+skip315:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip329
+	JEQ         skip317
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip330
+	JEQ         skip318
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip330:
+skip318:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -3155,38 +3131,38 @@ skip330:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored324
+	JMP           stored312
 
-skip329:
+skip317:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip331
+	JEQ         skip319
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip332
+	JEQ         skip320
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip332:
+skip320:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored324
+	JMP       stored312
 
-skip331:
+skip319:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip333
+	JEQ       skip321
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip333:
-	JMP final323
+skip321:
+	JMP final311
 
-empty312:
-	JMP summed322
+empty300:
+	JMP summed310
 
-tooMany307:
+tooMany295:
 	MOVQ DI, results+24(FP)
 
-over308:
-done305:
+over296:
+done293:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -3283,32 +3259,32 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none334
+	JEQ   none322
 	SUBQ  CX, DX
 
-none334:
+none322:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile335:
+tile323:
 	CMPQ R10, $0x00000080
-	JLT  narrower336
+	JLT  narrower324
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over339
+	JGE  over327
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result337:
+result325:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many340
+	JGT  many328
 
-few341:
+few329:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3318,7 +3294,7 @@ few341:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty342
+	JGE     empty330
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3329,9 +3305,9 @@ few341:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows344
+	JGE     rows332
 
-row343:
+row331:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3374,13 +3350,13 @@ row343:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row343
+	JLT          row331
 
-rows344:
+rows332:
 	CMPQ R13, DI
-	JGE  rows346
+	JGE  rows334
 
-row345:
+row333:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3413,16 +3389,16 @@ row345:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row345
+	JLT          row333
 
-rows346:
-summed347:
+rows334:
+summed335:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special350
+	JNE  special338
 
-final348:
+final336:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around351
+	JNE       around340
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
@@ -3431,9 +3407,22 @@ final348:
 	VMOVDQU64 Z5, 320(BX)
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored352
 
-around351:
+stored339:
+stored337:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result325
+	JMP  over327
+
+many328:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany326
+	JMP   few329
+
+around340:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
@@ -3442,24 +3431,11 @@ around351:
 	VMOVNTDQ Z5, 320(BX)
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
+	JMP      stored339
 
-stored352:
-stored349:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result337
-	JMP  over339
-
-many340:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany338
-	JMP   few341
-
-special350:
+special338:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow353
+	JEQ     narrow341
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -3468,14 +3444,14 @@ special350:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored349
+	JMP     stored337
 
-narrow353:
+narrow341:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip354
+	JEQ          skip342
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty355
+	JEQ          empty343
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -3489,12 +3465,12 @@ narrow353:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty355:
-skip354:
+empty343:
+skip342:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip356
+	JEQ       skip344
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip357
+	JEQ       skip345
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -3520,7 +3496,7 @@ skip354:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip357:
+skip345:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -3535,14 +3511,10 @@ skip357:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around358
+	JNE           around347
 	VMOVDQU64     Z8, (BX)
-	JMP           stored359
 
-around358:
-	VMOVNTDQ Z8, (BX)
-
-stored359:
+stored346:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -3557,14 +3529,10 @@ stored359:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around360
+	JNE           around349
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored361
 
-around360:
-	VMOVNTDQ Z8, 64(BX)
-
-stored361:
+stored348:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -3579,14 +3547,10 @@ stored361:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around362
+	JNE           around351
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored363
 
-around362:
-	VMOVNTDQ Z8, 128(BX)
-
-stored363:
+stored350:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -3601,21 +3565,17 @@ stored363:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around364
+	JNE           around353
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored365
 
-around364:
-	VMOVNTDQ Z8, 192(BX)
+stored352:
+	JMP stored337
 
-stored365:
-	JMP stored349
-
-skip356:
+skip344:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip366
+	JEQ       skip354
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip367
+	JEQ       skip355
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -3633,64 +3593,44 @@ skip356:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip367:
+skip355:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around368
+	JNE       around357
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored369
 
-around368:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored369:
+stored356:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around370
+	JNE       around359
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored371
 
-around370:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
-
-stored371:
+stored358:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around372
+	JNE       around361
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored373
 
-around372:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y9, 160(BX)
-
-stored373:
+stored360:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around374
+	JNE       around363
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored375
 
-around374:
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y9, 224(BX)
+stored362:
+	JMP stored337
 
-stored375:
-	JMP stored349
-
-skip366:
+skip354:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip376
+	JEQ     skip364
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -3708,34 +3648,16 @@ skip366:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip376:
-	JMP final348
+skip364:
+	JMP final336
 
-empty342:
+empty330:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed347
+	JNE       summed335
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip377
+	JNE       narrow365
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around378
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	VMOVDQU64 Z0, 128(BX)
-	VMOVDQU64 Z0, 192(BX)
-	JMP       stored379
-
-around378:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-	VMOVNTDQ Z0, 128(BX)
-	VMOVNTDQ Z0, 192(BX)
-
-stored379:
-	JMP stored349
-
-skip377:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around380
+	JNE       around366
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -3744,9 +3666,54 @@ skip377:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored381
+	JMP       stored337
 
-around380:
+narrow365:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around367
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	JMP       stored337
+
+around347:
+	VMOVNTDQ Z8, (BX)
+	JMP      stored346
+
+around349:
+	VMOVNTDQ Z8, 64(BX)
+	JMP      stored348
+
+around351:
+	VMOVNTDQ Z8, 128(BX)
+	JMP      stored350
+
+around353:
+	VMOVNTDQ Z8, 192(BX)
+	JMP      stored352
+
+around357:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	JMP      stored356
+
+around359:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+	JMP      stored358
+
+around361:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y9, 160(BX)
+	JMP      stored360
+
+around363:
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y9, 224(BX)
+	JMP      stored362
+
+around366:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -3755,49 +3722,54 @@ around380:
 	VMOVNTDQ Z0, 320(BX)
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
+	JMP      stored337
 
-stored381:
-	JMP stored349
+around367:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	JMP      stored337
 
-tooMany338:
+tooMany326:
 	MOVQ R8, results+24(FP)
 
-over339:
+over327:
 	ADDQ  $0x00000200, R9
 	ADDQ  $+512, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip382
+	JEQ   skip368
 	ADDQ  $-256, to+72(FP)
 
-skip382:
+skip368:
 	SUBQ $0x00000080, R10
-	JMP  tile335
+	JMP  tile323
 
-narrower336:
+narrower324:
 	CMPQ R10, $0x00000040
-	JLT  narrower384
+	JLT  narrower370
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over387
+	JGE  over373
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result385:
+result371:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many388
+	JGT  many374
 
-few389:
+few375:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty390
+	JGE     empty376
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3808,9 +3780,9 @@ few389:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows392
+	JGE     rows378
 
-row391:
+row377:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3837,13 +3809,13 @@ row391:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row391
+	JLT          row377
 
-rows392:
+rows378:
 	CMPQ R13, DI
-	JGE  rows394
+	JGE  rows380
 
-row393:
+row379:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3864,57 +3836,57 @@ row393:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row393
+	JLT          row379
 
-rows394:
-summed395:
+rows380:
+summed381:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special398
+	JNE  special384
 
-final396:
+final382:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around399
+	JNE       around386
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored400
 
-around399:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored400:
-stored397:
+stored385:
+stored383:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result385
-	JMP  over387
+	JLT  result371
+	JMP  over373
 
-many388:
+many374:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany386
-	JMP   few389
+	JEQ   tooMany372
+	JMP   few375
 
-special398:
+around386:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+	JMP      stored385
+
+special384:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow401
+	JEQ     narrow387
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored397
+	JMP     stored383
 
-narrow401:
+narrow387:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip402
+	JEQ          skip388
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty403
+	JEQ          empty389
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -3924,12 +3896,12 @@ narrow401:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty403:
-skip402:
+empty389:
+skip388:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip404
+	JEQ       skip390
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip405
+	JEQ       skip391
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -3943,7 +3915,7 @@ skip402:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip405:
+skip391:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -3958,14 +3930,10 @@ skip405:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around406
+	JNE           around393
 	VMOVDQU64     Z4, (BX)
-	JMP           stored407
 
-around406:
-	VMOVNTDQ Z4, (BX)
-
-stored407:
+stored392:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -3980,21 +3948,17 @@ stored407:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around408
+	JNE           around395
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored409
 
-around408:
-	VMOVNTDQ Z4, 64(BX)
+stored394:
+	JMP stored383
 
-stored409:
-	JMP stored397
-
-skip404:
+skip390:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip410
+	JEQ       skip396
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip411
+	JEQ       skip397
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -4004,38 +3968,28 @@ skip404:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip411:
+skip397:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around412
+	JNE       around399
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored413
 
-around412:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored413:
+stored398:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around414
+	JNE       around401
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored415
 
-around414:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
+stored400:
+	JMP stored383
 
-stored415:
-	JMP stored397
-
-skip410:
+skip396:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip416
+	JEQ     skip402
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -4045,81 +3999,95 @@ skip410:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip416:
-	JMP final396
+skip402:
+	JMP final382
 
-empty390:
+empty376:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed395
+	JNE       summed381
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip417
+	JNE       narrow403
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around418
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	JMP       stored419
-
-around418:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-
-stored419:
-	JMP stored397
-
-skip417:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around420
+	JNE       around404
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored421
+	JMP       stored383
 
-around420:
+narrow403:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around405
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	JMP       stored383
+
+around393:
+	VMOVNTDQ Z4, (BX)
+	JMP      stored392
+
+around395:
+	VMOVNTDQ Z4, 64(BX)
+	JMP      stored394
+
+around399:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	JMP      stored398
+
+around401:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+	JMP      stored400
+
+around404:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored383
 
-stored421:
-	JMP stored397
+around405:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	JMP      stored383
 
-tooMany386:
+tooMany372:
 	MOVQ R8, results+24(FP)
 
-over387:
+over373:
 	ADDQ  $0x00000100, R9
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip422
+	JEQ   skip406
 	ADDQ  $-128, to+72(FP)
 
-skip422:
+skip406:
 	SUBQ $0x00000040, R10
 
-narrower384:
+narrower370:
 	CMPQ R10, $0x00000020
-	JLT  narrower424
+	JLT  narrower408
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over427
+	JGE  over411
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result425:
+result409:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many428
+	JGT  many412
 
-few429:
+few413:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty430
+	JGE     empty414
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4130,9 +4098,9 @@ few429:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows432
+	JGE     rows416
 
-row431:
+row415:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4151,13 +4119,13 @@ row431:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row431
+	JLT          row415
 
-rows432:
+rows416:
 	CMPQ R13, DI
-	JGE  rows434
+	JGE  rows418
 
-row433:
+row417:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4172,7 +4140,7 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows434
+	JGE          rows418
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4187,7 +4155,7 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows434
+	JGE          rows418
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4202,7 +4170,7 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows434
+	JGE          rows418
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4217,51 +4185,51 @@ row433:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row433
+	JLT          row417
 
-rows434:
-summed435:
+rows418:
+summed419:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special438
+	JNE  special422
 
-final436:
+final420:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around439
+	JNE       around424
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored440
 
-around439:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored440:
-stored437:
+stored423:
+stored421:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result425
-	JMP  over427
+	JLT  result409
+	JMP  over411
 
-many428:
+many412:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany426
-	JMP   few429
+	JEQ   tooMany410
+	JMP   few413
 
-special438:
+around424:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	JMP      stored423
+
+special422:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow441
+	JEQ     narrow425
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored437
+	JMP     stored421
 
-narrow441:
+narrow425:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip442
+	JEQ          skip426
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty443
+	JEQ          empty427
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -4269,12 +4237,12 @@ narrow441:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty443:
-skip442:
+empty427:
+skip426:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip444
+	JEQ       skip428
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip445
+	JEQ       skip429
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -4282,7 +4250,7 @@ skip442:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip445:
+skip429:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -4297,118 +4265,114 @@ skip445:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around446
+	JNE           around431
 	VMOVDQU64     Z2, (BX)
-	JMP           stored447
 
-around446:
-	VMOVNTDQ Z2, (BX)
+stored430:
+	JMP stored421
 
-stored447:
-	JMP stored437
-
-skip444:
+skip428:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip448
+	JEQ       skip432
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip449
+	JEQ       skip433
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip449:
+skip433:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around450
+	JNE       around435
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored451
 
-around450:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
+stored434:
+	JMP stored421
 
-stored451:
-	JMP stored437
-
-skip448:
+skip432:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip452
+	JEQ     skip436
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip452:
-	JMP final436
+skip436:
+	JMP final420
 
-empty430:
+empty414:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed435
+	JNE       summed419
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip453
+	JNE       narrow437
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around454
-	VMOVDQU64 Z0, (BX)
-	JMP       stored455
-
-around454:
-	VMOVNTDQ Z0, (BX)
-
-stored455:
-	JMP stored437
-
-skip453:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around456
+	JNE       around438
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored457
+	JMP       stored421
 
-around456:
+narrow437:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around439
+	VMOVDQU64 Z0, (BX)
+	JMP       stored421
+
+around431:
+	VMOVNTDQ Z2, (BX)
+	JMP      stored430
+
+around435:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	JMP      stored434
+
+around438:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored421
 
-stored457:
-	JMP stored437
+around439:
+	VMOVNTDQ Z0, (BX)
+	JMP      stored421
 
-tooMany426:
+tooMany410:
 	MOVQ R8, results+24(FP)
 
-over427:
+over411:
 	ADDQ  $0x00000080, R9
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip458
+	JEQ   skip440
 	ADDQ  $-64, to+72(FP)
 
-skip458:
+skip440:
 	SUBQ $0x00000020, R10
 
-narrower424:
+narrower408:
 	CMPQ R10, $0x00000010
-	JLT  narrower460
+	JLT  narrower442
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over463
+	JGE  over445
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result461:
+result443:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many464
+	JGT  many446
 
-few465:
+few447:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty466
+	JGE     empty448
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4419,9 +4383,9 @@ few465:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows468
+	JGE     rows450
 
-row467:
+row449:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4436,13 +4400,13 @@ row467:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row467
+	JLT          row449
 
-rows468:
+rows450:
 	CMPQ R13, DI
-	JGE  rows470
+	JGE  rows452
 
-row469:
+row451:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4454,7 +4418,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows452
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4466,7 +4430,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows452
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4478,7 +4442,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows452
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4490,7 +4454,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows452
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4502,7 +4466,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows452
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4514,7 +4478,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows452
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4526,7 +4490,7 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows470
+	JGE          rows452
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4538,65 +4502,65 @@ row469:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row469
+	JLT          row451
 
-rows470:
-summed471:
+rows452:
+summed453:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special474
+	JNE  special456
 
-final472:
+final454:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around475
+	JNE       around458
 	VMOVDQU64 Z0, (BX)
-	JMP       stored476
 
-around475:
-	VMOVNTDQ Z0, (BX)
-
-stored476:
-stored473:
+stored457:
+stored455:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result461
-	JMP  over463
+	JLT  result443
+	JMP  over445
 
-many464:
+many446:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany462
-	JMP   few465
+	JEQ   tooMany444
+	JMP   few447
 
-special474:
+around458:
+	VMOVNTDQ Z0, (BX)
+	JMP      stored457
+
+special456:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow477
+	JEQ     narrow459
 	VMOVUPS Z0, (BX)
-	JMP     stored473
+	JMP     stored455
 
-narrow477:
+narrow459:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip478
+	JEQ          skip460
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty479
+	JEQ          empty461
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty479:
-skip478:
+empty461:
+skip460:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip480
+	JEQ       skip462
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip481
+	JEQ       skip463
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip481:
+skip463:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -4605,112 +4569,108 @@ skip481:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around482
+	JNE           around465
 	VMOVDQU64     Y1, (BX)
-	JMP           stored483
 
-around482:
-	VMOVNTDQ Y1, (BX)
+stored464:
+	JMP stored455
 
-stored483:
-	JMP stored473
-
-skip480:
+skip462:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip484
+	JEQ       skip466
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip485
+	JEQ       skip467
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip485:
+skip467:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around486
+	JNE       around469
 	VMOVDQU64 Y1, (BX)
-	JMP       stored487
 
-around486:
-	VMOVNTDQ Y1, (BX)
+stored468:
+	JMP stored455
 
-stored487:
-	JMP stored473
-
-skip484:
+skip466:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip488
+	JEQ     skip470
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip488:
-	JMP final472
+skip470:
+	JMP final454
 
-empty466:
+empty448:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed471
+	JNE       summed453
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip489
+	JNE       narrow471
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around490
-	VMOVDQU64 Y0, (BX)
-	JMP       stored491
-
-around490:
-	VMOVNTDQ Y0, (BX)
-
-stored491:
-	JMP stored473
-
-skip489:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around492
+	JNE       around472
 	VMOVDQU64 Z0, (BX)
-	JMP       stored493
+	JMP       stored455
 
-around492:
+narrow471:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around473
+	VMOVDQU64 Y0, (BX)
+	JMP       stored455
+
+around465:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored464
+
+around469:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored468
+
+around472:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored455
 
-stored493:
-	JMP stored473
+around473:
+	VMOVNTDQ Y0, (BX)
+	JMP      stored455
 
-tooMany462:
+tooMany444:
 	MOVQ R8, results+24(FP)
 
-over463:
+over445:
 	ADDQ  $0x00000040, R9
 	ADDQ  $+64, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip494
+	JEQ   skip474
 	ADDQ  $-32, to+72(FP)
 
-skip494:
+skip474:
 	SUBQ $0x00000010, R10
 
-narrower460:
+narrower442:
 	TESTQ R10, R10
-	JLE   done495
+	JLE   done475
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over498
+	JGE   over478
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result496:
+result476:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many499
+	JGT  many479
 
-few500:
+few480:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty501
+	JGE     empty481
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4721,9 +4681,9 @@ few500:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows503
+	JGE     rows483
 
-row502:
+row482:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4738,13 +4698,13 @@ row502:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row502
+	JLT          row482
 
-rows503:
+rows483:
 	CMPQ R13, DI
-	JGE  rows505
+	JGE  rows485
 
-row504:
+row484:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4756,7 +4716,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows485
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4768,7 +4728,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows485
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4780,7 +4740,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows485
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4792,7 +4752,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows485
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4804,7 +4764,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows485
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4816,7 +4776,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows485
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4828,7 +4788,7 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows505
+	JGE          rows485
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4840,58 +4800,58 @@ row504:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row504
+	JLT          row484
 
-rows505:
-summed506:
+rows485:
+summed486:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special509
+	JNE  special489
 
-final507:
+final487:
 	VMOVUPS Z0, K1, (BX)
 
-stored508:
+stored488:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result496
-	JMP  over498
+	JLT  result476
+	JMP  over478
 
-many499:
+many479:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany497
-	JMP   few500
+	JEQ   tooMany477
+	JMP   few480
 
-special509:
+special489:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow510
+	JEQ     narrow490
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored508
+	JMP     stored488
 
-narrow510:
+narrow490:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip511
+	JEQ          skip491
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty512
+	JEQ          empty492
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty512:
-skip511:
+empty492:
+skip491:
 	TESTQ       $0x00000040, mode+96(FP)
-	JEQ         skip513
+	JEQ         skip493
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip514
+	JEQ         skip494
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip514:
+skip494:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -4900,38 +4860,38 @@ skip514:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
-	JMP           stored508
+	JMP           stored488
 
-skip513:
+skip493:
 	TESTQ       $0x00000080, mode+96(FP)
-	JEQ         skip515
+	JEQ         skip495
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip516
+	JEQ         skip496
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip516:
+skip496:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
-	JMP       stored508
+	JMP       stored488
 
-skip515:
+skip495:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip517
+	JEQ       skip497
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip517:
-	JMP final507
+skip497:
+	JMP final487
 
-empty501:
-	JMP summed506
+empty481:
+	JMP summed486
 
-tooMany497:
+tooMany477:
 	MOVQ R8, results+24(FP)
 
-over498:
-done495:
+over478:
+done475:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -4954,30 +4914,30 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none518
+	JEQ   none498
 	SUBQ  CX, DX
 
-none518:
+none498:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile519:
+tile499:
 	CMPQ R10, $0x00000080
-	JLT  narrower520
+	JLT  narrower500
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over523
+	JGE  over503
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result521:
+result501:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty524
+	JGE          empty504
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5002,9 +4962,9 @@ result521:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows527
+	JGE          rows507
 
-row526:
+row506:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5060,13 +5020,13 @@ row526:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row526
+	JLT        row506
 
-rows527:
+rows507:
 	CMPQ R11, DI
-	JGE  rows529
+	JGE  rows509
 
-row528:
+row508:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -5112,9 +5072,9 @@ row528:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row528
+	JLT       row508
 
-rows529:
+rows509:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -5125,7 +5085,7 @@ rows529:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none530
+	JEQ           none510
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5232,10 +5192,10 @@ rows529:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none530:
-	JMP stored525
+none510:
+	JMP stored505
 
-empty524:
+empty504:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -5254,7 +5214,7 @@ empty524:
 	VMOVUPS      Z6, 384(BX)
 	VMOVUPS      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none531
+	JEQ          none511
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5281,39 +5241,39 @@ empty524:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none531:
-stored525:
+none511:
+stored505:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result521
-	JMP  over523
+	JLT  result501
+	JMP  over503
 	MOVQ R8, results+24(FP)
 
-over523:
+over503:
 	ADDQ $0x00000200, R9
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile519
+	JMP  tile499
 
-narrower520:
+narrower500:
 	CMPQ R10, $0x00000040
-	JLT  narrower533
+	JLT  narrower513
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over536
+	JGE  over516
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result534:
+result514:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty537
+	JGE          empty517
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5330,9 +5290,9 @@ result534:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows540
+	JGE          rows520
 
-row539:
+row519:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5364,13 +5324,13 @@ row539:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row539
+	JLT        row519
 
-rows540:
+rows520:
 	CMPQ R11, DI
-	JGE  rows542
+	JGE  rows522
 
-row541:
+row521:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -5396,16 +5356,16 @@ row541:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row541
+	JLT       row521
 
-rows542:
+rows522:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none543
+	JEQ           none523
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5464,10 +5424,10 @@ rows542:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none543:
-	JMP stored538
+none523:
+	JMP stored518
 
-empty537:
+empty517:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -5478,7 +5438,7 @@ empty537:
 	VMOVUPS      Z2, 128(BX)
 	VMOVUPS      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none544
+	JEQ          none524
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5497,38 +5457,38 @@ empty537:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none544:
-stored538:
+none524:
+stored518:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result534
-	JMP  over536
+	JLT  result514
+	JMP  over516
 	MOVQ R8, results+24(FP)
 
-over536:
+over516:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower533:
+narrower513:
 	CMPQ R10, $0x00000020
-	JLT  narrower546
+	JLT  narrower526
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over549
+	JGE  over529
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result547:
+result527:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty550
+	JGE          empty530
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5541,9 +5501,9 @@ result547:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows553
+	JGE          rows533
 
-row552:
+row532:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5563,13 +5523,13 @@ row552:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row552
+	JLT        row532
 
-rows553:
+rows533:
 	CMPQ R11, DI
-	JGE  rows555
+	JGE  rows535
 
-row554:
+row534:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5585,7 +5545,7 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows555
+	JGE       rows535
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5601,7 +5561,7 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows555
+	JGE       rows535
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5617,7 +5577,7 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows555
+	JGE       rows535
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5633,14 +5593,14 @@ row554:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row554
+	JLT       row534
 
-rows555:
+rows535:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none556
+	JEQ           none536
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5675,17 +5635,17 @@ rows555:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none556:
-	JMP stored551
+none536:
+	JMP stored531
 
-empty550:
+empty530:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	VMOVUPS      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none557
+	JEQ          none537
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5700,38 +5660,38 @@ empty550:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none557:
-stored551:
+none537:
+stored531:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result547
-	JMP  over549
+	JLT  result527
+	JMP  over529
 	MOVQ R8, results+24(FP)
 
-over549:
+over529:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower546:
+narrower526:
 	CMPQ R10, $0x00000010
-	JLT  narrower559
+	JLT  narrower539
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over562
+	JGE  over542
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result560:
+result540:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty563
+	JGE          empty543
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5742,9 +5702,9 @@ result560:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows566
+	JGE          rows546
 
-row565:
+row545:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5758,13 +5718,13 @@ row565:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row565
+	JLT        row545
 
-rows566:
+rows546:
 	CMPQ R11, DI
-	JGE  rows568
+	JGE  rows548
 
-row567:
+row547:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5775,7 +5735,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows548
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5786,7 +5746,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows548
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5797,7 +5757,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows548
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5808,7 +5768,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows548
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5819,7 +5779,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows548
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5830,7 +5790,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows548
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5841,7 +5801,7 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows568
+	JGE       rows548
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5852,13 +5812,13 @@ row567:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row567
+	JLT       row547
 
-rows568:
+rows548:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none569
+	JEQ           none549
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5881,15 +5841,15 @@ rows568:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none569:
-	JMP stored564
+none549:
+	JMP stored544
 
-empty563:
+empty543:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none570
+	JEQ          none550
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5902,41 +5862,41 @@ empty563:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none570:
-stored564:
+none550:
+stored544:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result560
-	JMP  over562
+	JLT  result540
+	JMP  over542
 	MOVQ R8, results+24(FP)
 
-over562:
+over542:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower559:
+narrower539:
 	TESTQ R10, R10
-	JLE   done571
+	JLE   done551
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over574
+	JGE   over554
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result572:
+result552:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty575
+	JGE          empty555
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5947,9 +5907,9 @@ result572:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows578
+	JGE          rows558
 
-row577:
+row557:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5963,13 +5923,13 @@ row577:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row577
+	JLT        row557
 
-rows578:
+rows558:
 	CMPQ R11, DI
-	JGE  rows580
+	JGE  rows560
 
-row579:
+row559:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -5980,7 +5940,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows560
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -5991,7 +5951,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows560
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6002,7 +5962,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows560
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6013,7 +5973,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows560
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6024,7 +5984,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows560
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6035,7 +5995,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows560
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6046,7 +6006,7 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows580
+	JGE       rows560
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6057,13 +6017,13 @@ row579:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row579
+	JLT       row559
 
-rows580:
+rows560:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none581
+	JEQ           none561
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -6087,15 +6047,15 @@ rows580:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none581:
-	JMP stored576
+none561:
+	JMP stored556
 
-empty575:
+empty555:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none582
+	JEQ          none562
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -6109,18 +6069,18 @@ empty575:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none582:
-stored576:
+none562:
+stored556:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result572
-	JMP  over574
+	JLT  result552
+	JMP  over554
 	MOVQ R8, results+24(FP)
 
-over574:
-done571:
+over554:
+done551:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -6530,7 +6490,7 @@ summed19:
 
 final20:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around24
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -6547,9 +6507,22 @@ final20:
 	VMOVDQU64 Z13, 832(DX)
 	VMOVDQU64 Z14, 896(DX)
 	VMOVDQU64 Z15, 960(DX)
-	JMP       stored24
 
-around23:
+stored23:
+stored21:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result3
+	JMP  over5
+
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+around24:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6566,20 +6539,7 @@ around23:
 	VMOVNTDQ Z13, 832(DX)
 	VMOVNTDQ Z14, 896(DX)
 	VMOVNTDQ Z15, 960(DX)
-
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JMP      stored23
 
 special22:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -6690,7 +6650,7 @@ empty9:
 	VMOVDQU64 Z0, 832(DX)
 	VMOVDQU64 Z0, 896(DX)
 	VMOVDQU64 Z0, 960(DX)
-	JMP       stored30
+	JMP       stored21
 
 around29:
 	VMOVNTDQ Z0, (DX)
@@ -6709,9 +6669,7 @@ around29:
 	VMOVNTDQ Z0, 832(DX)
 	VMOVNTDQ Z0, 896(DX)
 	VMOVNTDQ Z0, 960(DX)
-
-stored30:
-	JMP stored21
+	JMP      stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -6724,23 +6682,23 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower32
+	JLT  narrower31
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over34
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result32:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many35
 
-few37:
+few36:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -6750,9 +6708,9 @@ few37:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty38
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none39
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -6763,9 +6721,9 @@ few37:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows41
 
-row41:
+row40:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -6798,13 +6756,13 @@ row41:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
+	JLT          row40
 
-rows42:
+rows41:
 	CMPQ R11, SI
-	JGE  rows44
+	JGE  rows43
 
-row43:
+row42:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z8
@@ -6827,21 +6785,21 @@ row43:
 	VADDPD       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row43
+	JLT          row42
 
-rows44:
-	JMP summed38
+rows43:
+	JMP summed37
 
-none40:
+none39:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows45
 
-row45:
+row44:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -6864,13 +6822,13 @@ row45:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row45
+	JLT        row44
 
-rows46:
+rows45:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows47
 
-row47:
+row46:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -6883,15 +6841,15 @@ row47:
 	VADDPD 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row47
+	JLT    row46
 
-rows48:
-summed38:
-summed49:
+rows47:
+summed37:
+summed48:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special51
 
-final50:
+final49:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around53
 	VMOVDQU64 Z0, (DX)
@@ -6902,7 +6860,20 @@ final50:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored54
+
+stored52:
+stored50:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result32
+	JMP  over34
+
+many35:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany33
+	JMP   few36
 
 around53:
 	VMOVNTDQ Z0, (DX)
@@ -6913,24 +6884,11 @@ around53:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
+	JMP      stored52
 
-stored54:
-stored51:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
-
-many36:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
-
-special52:
+special51:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow54
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
@@ -6939,14 +6897,14 @@ special52:
 	VMOVUPD Z5, 320(DX)
 	VMOVUPD Z6, 384(DX)
 	VMOVUPD Z7, 448(DX)
-	JMP     stored51
+	JMP     stored50
 
-narrow55:
+narrow54:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip55
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty56
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   R10, X19, X19
@@ -6960,10 +6918,10 @@ narrow55:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty57:
-skip56:
+empty56:
+skip55:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip57
 	VMOVUPD (DX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(DX), Z8
@@ -6981,14 +6939,14 @@ skip56:
 	VMOVUPD 448(DX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip58:
-	JMP final50
+skip57:
+	JMP final49
 
-empty39:
+empty38:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed49
+	JNE       summed48
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around58
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -6997,9 +6955,9 @@ empty39:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored60
+	JMP       stored50
 
-around59:
+around58:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -7008,37 +6966,35 @@ around59:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
+	JMP      stored50
 
-stored60:
-	JMP stored51
-
-tooMany34:
+tooMany33:
 	MOVQ DI, results+24(FP)
 
-over35:
+over34:
 	ADDQ $0x00000200, R8
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower32:
+narrower31:
 	CMPQ R9, $0x00000030
-	JLT  narrower62
+	JLT  narrower60
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over65
+	JGE  over63
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result63:
+result61:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many66
+	JGT  many64
 
-few67:
+few65:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7046,9 +7002,9 @@ few67:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty69
+	JGE     empty67
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
+	JEQ     none68
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7059,9 +7015,9 @@ few67:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows72
+	JGE     rows70
 
-row71:
+row69:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7088,13 +7044,13 @@ row71:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row71
+	JLT          row69
 
-rows72:
+rows70:
 	CMPQ R11, SI
-	JGE  rows74
+	JGE  rows72
 
-row73:
+row71:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z6
@@ -7113,21 +7069,21 @@ row73:
 	VADDPD       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row73
+	JLT          row71
 
-rows74:
-	JMP summed68
+rows72:
+	JMP summed66
 
-none70:
+none68:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows74
 
-row75:
+row73:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7146,13 +7102,13 @@ row75:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row75
+	JLT        row73
 
-rows76:
+rows74:
 	CMPQ R10, SI
-	JGE  rows78
+	JGE  rows76
 
-row77:
+row75:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -7163,64 +7119,64 @@ row77:
 	VADDPD 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row77
+	JLT    row75
 
-rows78:
-summed68:
-summed79:
+rows76:
+summed66:
+summed77:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special80
 
-final80:
+final78:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
+	JNE       around82
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	VMOVDQU64 Z4, 256(DX)
 	VMOVDQU64 Z5, 320(DX)
-	JMP       stored84
 
-around83:
+stored81:
+stored79:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result61
+	JMP  over63
+
+many64:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany62
+	JMP   few65
+
+around82:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
+	JMP      stored81
 
-stored84:
-stored81:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
-
-many66:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
-
-special82:
+special80:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
+	JEQ     narrow83
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
 	VMOVUPD Z3, 192(DX)
 	VMOVUPD Z4, 256(DX)
 	VMOVUPD Z5, 320(DX)
-	JMP     stored81
+	JMP     stored79
 
-narrow85:
+narrow83:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip84
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty87
+	JEQ          empty85
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   R10, X20, X20
@@ -7232,10 +7188,10 @@ narrow85:
 	VDIVPD       Z6, Z4, Z4
 	VDIVPD       Z6, Z5, Z5
 
-empty87:
-skip86:
+empty85:
+skip84:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip86
 	VMOVUPD (DX), Z6
 	VADDPD  Z0, Z6, Z0
 	VMOVUPD 64(DX), Z6
@@ -7249,68 +7205,66 @@ skip86:
 	VMOVUPD 320(DX), Z6
 	VADDPD  Z5, Z6, Z5
 
-skip88:
-	JMP final80
+skip86:
+	JMP final78
 
-empty69:
+empty67:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed79
+	JNE       summed77
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around87
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	VMOVDQU64 Z0, 256(DX)
 	VMOVDQU64 Z0, 320(DX)
-	JMP       stored90
+	JMP       stored79
 
-around89:
+around87:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
+	JMP      stored79
 
-stored90:
-	JMP stored81
-
-tooMany64:
+tooMany62:
 	MOVQ DI, results+24(FP)
 
-over65:
+over63:
 	ADDQ $0x00000180, R8
 	ADDQ $+384, to+56(FP)
 	SUBQ $0x00000030, R9
 
-narrower62:
+narrower60:
 	CMPQ R9, $0x00000020
-	JLT  narrower92
+	JLT  narrower89
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over92
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
+result90:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many96
+	JGT  many93
 
-few97:
+few94:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty99
+	JGE     empty96
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none100
+	JEQ     none97
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7321,9 +7275,9 @@ few97:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows99
 
-row101:
+row98:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7344,13 +7298,13 @@ row101:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row101
+	JLT          row98
 
-rows102:
+rows99:
 	CMPQ R11, SI
-	JGE  rows104
+	JGE  rows101
 
-row103:
+row100:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z4
@@ -7365,21 +7319,21 @@ row103:
 	VADDPD       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row103
+	JLT          row100
 
-rows104:
-	JMP summed98
+rows101:
+	JMP summed95
 
-none100:
+none97:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows106
+	JGE     rows103
 
-row105:
+row102:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7394,13 +7348,13 @@ row105:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row105
+	JLT        row102
 
-rows106:
+rows103:
 	CMPQ R10, SI
-	JGE  rows108
+	JGE  rows105
 
-row107:
+row104:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -7409,58 +7363,58 @@ row107:
 	VADDPD 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row107
+	JLT    row104
 
-rows108:
-summed98:
-summed109:
+rows105:
+summed95:
+summed106:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
+	JNE  special109
 
-final110:
+final107:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
+	JNE       around111
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored114
 
-around113:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored114:
-stored111:
+stored110:
+stored108:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result90
+	JMP  over92
 
-many96:
+many93:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
-	JMP   few97
+	JEQ   tooMany91
+	JMP   few94
 
-special112:
+around111:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	JMP      stored110
+
+special109:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow112
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
 	VMOVUPD Z3, 192(DX)
-	JMP     stored111
+	JMP     stored108
 
-narrow115:
+narrow112:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip116
+	JEQ          skip113
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty117
+	JEQ          empty114
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   R10, X21, X21
@@ -7470,10 +7424,10 @@ narrow115:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty117:
-skip116:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip115
 	VMOVUPD (DX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(DX), Z4
@@ -7483,62 +7437,60 @@ skip116:
 	VMOVUPD 192(DX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip118:
-	JMP final110
+skip115:
+	JMP final107
 
-empty99:
+empty96:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed109
+	JNE       summed106
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around116
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored120
+	JMP       stored108
 
-around119:
+around116:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored108
 
-stored120:
-	JMP stored111
-
-tooMany94:
+tooMany91:
 	MOVQ DI, results+24(FP)
 
-over95:
+over92:
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower92:
+narrower89:
 	CMPQ R9, $0x00000010
-	JLT  narrower122
+	JLT  narrower118
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over125
+	JGE  over121
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result123:
+result119:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many126
+	JGT  many122
 
-few127:
+few123:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty129
+	JGE     empty125
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none130
+	JEQ     none126
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7549,9 +7501,9 @@ few127:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows132
+	JGE     rows128
 
-row131:
+row127:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7566,13 +7518,13 @@ row131:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row131
+	JLT          row127
 
-rows132:
+rows128:
 	CMPQ R11, SI
-	JGE  rows134
+	JGE  rows130
 
-row133:
+row129:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7583,7 +7535,7 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows134
+	JGE          rows130
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7594,7 +7546,7 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows134
+	JGE          rows130
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7605,7 +7557,7 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows134
+	JGE          rows130
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7616,21 +7568,21 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row133
+	JLT          row129
 
-rows134:
-	JMP summed128
+rows130:
+	JMP summed124
 
-none130:
+none126:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows136
+	JGE     rows132
 
-row135:
+row131:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7641,86 +7593,86 @@ row135:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row135
+	JLT        row131
 
-rows136:
+rows132:
 	CMPQ R10, SI
-	JGE  rows138
+	JGE  rows134
 
-row137:
+row133:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows138
+	JGE    rows134
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows138
+	JGE    rows134
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows138
+	JGE    rows134
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row137
+	JLT    row133
 
-rows138:
-summed128:
-summed139:
+rows134:
+summed124:
+summed135:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special142
+	JNE  special138
 
-final140:
+final136:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
+	JNE       around140
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored144
 
-around143:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored144:
-stored141:
+stored139:
+stored137:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result123
-	JMP  over125
+	JLT  result119
+	JMP  over121
 
-many126:
+many122:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany124
-	JMP   few127
+	JEQ   tooMany120
+	JMP   few123
 
-special142:
+around140:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored139
+
+special138:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow145
+	JEQ     narrow141
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	JMP     stored141
+	JMP     stored137
 
-narrow145:
+narrow141:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip146
+	JEQ          skip142
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty147
+	JEQ          empty143
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   R10, X22, X22
@@ -7728,66 +7680,64 @@ narrow145:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty147:
-skip146:
+empty143:
+skip142:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip148
+	JEQ     skip144
 	VMOVUPD (DX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(DX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip148:
-	JMP final140
+skip144:
+	JMP final136
 
-empty129:
+empty125:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed139
+	JNE       summed135
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
+	JNE       around145
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored150
+	JMP       stored137
 
-around149:
+around145:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored137
 
-stored150:
-	JMP stored141
-
-tooMany124:
+tooMany120:
 	MOVQ DI, results+24(FP)
 
-over125:
+over121:
 	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower122:
+narrower118:
 	CMPQ R9, $0x00000008
-	JLT  narrower152
+	JLT  narrower147
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over155
+	JGE  over150
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result153:
+result148:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many156
+	JGT  many151
 
-few157:
+few152:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty159
+	JGE     empty154
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none160
+	JEQ     none155
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7798,9 +7748,9 @@ few157:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows162
+	JGE     rows157
 
-row161:
+row156:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7812,13 +7762,13 @@ row161:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row161
+	JLT          row156
 
-rows162:
+rows157:
 	CMPQ R11, SI
-	JGE  rows164
+	JGE  rows159
 
-row163:
+row158:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7827,7 +7777,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7836,7 +7786,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7845,7 +7795,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7854,7 +7804,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7863,7 +7813,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7872,7 +7822,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7881,7 +7831,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7890,21 +7840,21 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row163
+	JLT          row158
 
-rows164:
-	JMP summed158
+rows159:
+	JMP summed153
 
-none160:
+none155:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows166
+	JGE     rows161
 
-row165:
+row160:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7913,168 +7863,166 @@ row165:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row165
+	JLT        row160
 
-rows166:
+rows161:
 	CMPQ R10, SI
-	JGE  rows168
+	JGE  rows163
 
-row167:
+row162:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row167
+	JLT    row162
 
-rows168:
-summed158:
-summed169:
+rows163:
+summed153:
+summed164:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special172
+	JNE  special167
 
-final170:
+final165:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around173
+	JNE       around169
 	VMOVDQU64 Z0, (DX)
-	JMP       stored174
 
-around173:
-	VMOVNTDQ Z0, (DX)
-
-stored174:
-stored171:
+stored168:
+stored166:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result153
-	JMP  over155
+	JLT  result148
+	JMP  over150
 
-many156:
+many151:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany154
-	JMP   few157
+	JEQ   tooMany149
+	JMP   few152
 
-special172:
+around169:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored168
+
+special167:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow175
+	JEQ     narrow170
 	VMOVUPD Z0, (DX)
-	JMP     stored171
+	JMP     stored166
 
-narrow175:
+narrow170:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip176
+	JEQ          skip171
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty177
+	JEQ          empty172
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   R10, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty177:
-skip176:
+empty172:
+skip171:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip178
+	JEQ     skip173
 	VMOVUPD (DX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip178:
-	JMP final170
+skip173:
+	JMP final165
 
-empty159:
+empty154:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed169
+	JNE       summed164
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
+	JNE       around174
 	VMOVDQU64 Z0, (DX)
-	JMP       stored180
+	JMP       stored166
 
-around179:
+around174:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored166
 
-stored180:
-	JMP stored171
-
-tooMany154:
+tooMany149:
 	MOVQ DI, results+24(FP)
 
-over155:
+over150:
 	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower152:
+narrower147:
 	TESTQ R9, R9
-	JLE   done181
+	JLE   done175
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over184
+	JGE   over178
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result182:
+result176:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many185
+	JGT  many179
 
-few186:
+few180:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty188
+	JGE     empty182
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none189
+	JEQ     none183
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x00, R9
@@ -8085,9 +8033,9 @@ few186:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows191
+	JGE     rows185
 
-row190:
+row184:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -8100,13 +8048,13 @@ row190:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row190
+	JLT          row184
 
-rows191:
+rows185:
 	CMPQ R10, SI
-	JGE  rows193
+	JGE  rows187
 
-row192:
+row186:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8116,7 +8064,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8126,7 +8074,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8136,7 +8084,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8146,7 +8094,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8156,7 +8104,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8166,7 +8114,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8176,7 +8124,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8186,21 +8134,21 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row192
+	JLT          row186
 
-rows193:
-	JMP summed187
+rows187:
+	JMP summed181
 
-none189:
+none183:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows195
+	JGE     rows189
 
-row194:
+row188:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -8210,128 +8158,128 @@ row194:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row194
+	JLT        row188
 
-rows195:
+rows189:
 	CMPQ R9, SI
-	JGE  rows197
+	JGE  rows191
 
-row196:
+row190:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row196
+	JLT       row190
 
-rows197:
-summed187:
-summed198:
+rows191:
+summed181:
+summed192:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special201
+	JNE  special195
 
-final199:
+final193:
 	VMOVUPD Z0, K1, (DX)
 
-stored200:
+stored194:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result182
-	JMP  over184
+	JLT  result176
+	JMP  over178
 
-many185:
+many179:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany183
-	JMP   few186
+	JEQ   tooMany177
+	JMP   few180
 
-special201:
+special195:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow202
+	JEQ     narrow196
 	VMOVUPD Z0, K1, (DX)
-	JMP     stored200
+	JMP     stored194
 
-narrow202:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip203
+	JEQ          skip197
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty204
+	JEQ          empty198
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SDQ   R9, X24, X24
 	VBROADCASTSD X24, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty204:
-skip203:
+empty198:
+skip197:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip205
+	JEQ       skip199
 	VMOVUPD.Z (DX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip205:
-	JMP final199
+skip199:
+	JMP final193
 
-empty188:
-	JMP summed198
+empty182:
+	JMP summed192
 
-tooMany183:
+tooMany177:
 	MOVQ DI, results+24(FP)
 
-over184:
-done181:
+over178:
+done175:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8354,32 +8302,32 @@ TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none206
+	JEQ   none200
 	SUBQ  CX, DX
 
-none206:
+none200:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile207:
+tile201:
 	CMPQ R10, $0x00000040
-	JLT  narrower208
+	JLT  narrower202
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over211
+	JGE  over205
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result209:
+result203:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many212
+	JGT  many206
 
-few213:
+few207:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -8389,7 +8337,7 @@ few213:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty214
+	JGE     empty208
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -8400,9 +8348,9 @@ few213:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows216
+	JGE     rows210
 
-row215:
+row209:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -8445,13 +8393,13 @@ row215:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row215
+	JLT          row209
 
-rows216:
+rows210:
 	CMPQ R13, DI
-	JGE  rows218
+	JGE  rows212
 
-row217:
+row211:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8484,16 +8432,16 @@ row217:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row217
+	JLT          row211
 
-rows218:
-summed219:
+rows212:
+summed213:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special222
+	JNE  special216
 
-final220:
+final214:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around223
+	JNE       around218
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
@@ -8502,9 +8450,22 @@ final220:
 	VMOVDQU64 Z5, 320(BX)
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored224
 
-around223:
+stored217:
+stored215:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result203
+	JMP  over205
+
+many206:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany204
+	JMP   few207
+
+around218:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
@@ -8513,24 +8474,11 @@ around223:
 	VMOVNTDQ Z5, 320(BX)
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
+	JMP      stored217
 
-stored224:
-stored221:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result209
-	JMP  over211
-
-many212:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany210
-	JMP   few213
-
-special222:
+special216:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow225
+	JEQ     narrow219
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -8539,14 +8487,14 @@ special222:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored221
+	JMP     stored215
 
-narrow225:
+narrow219:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip226
+	JEQ          skip220
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty227
+	JEQ          empty221
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SDQ   R11, X10, X10
@@ -8560,10 +8508,10 @@ narrow225:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty227:
-skip226:
+empty221:
+skip220:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip228
+	JEQ     skip222
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -8581,14 +8529,14 @@ skip226:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip228:
-	JMP final220
+skip222:
+	JMP final214
 
-empty214:
+empty208:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed219
+	JNE       summed213
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around229
+	JNE       around223
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -8597,9 +8545,9 @@ empty214:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored230
+	JMP       stored215
 
-around229:
+around223:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -8608,44 +8556,42 @@ around229:
 	VMOVNTDQ Z0, 320(BX)
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
+	JMP      stored215
 
-stored230:
-	JMP stored221
-
-tooMany210:
+tooMany204:
 	MOVQ R8, results+24(FP)
 
-over211:
+over205:
 	ADDQ $0x00000200, R9
 	ADDQ $+512, to+72(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile207
+	JMP  tile201
 
-narrower208:
+narrower202:
 	CMPQ R10, $0x00000020
-	JLT  narrower232
+	JLT  narrower225
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over235
+	JGE  over228
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result233:
+result226:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many236
+	JGT  many229
 
-few237:
+few230:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty238
+	JGE     empty231
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -8656,9 +8602,9 @@ few237:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows240
+	JGE     rows233
 
-row239:
+row232:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -8685,13 +8631,13 @@ row239:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row239
+	JLT          row232
 
-rows240:
+rows233:
 	CMPQ R13, DI
-	JGE  rows242
+	JGE  rows235
 
-row241:
+row234:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8712,57 +8658,57 @@ row241:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row241
+	JLT          row234
 
-rows242:
-summed243:
+rows235:
+summed236:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special246
+	JNE  special239
 
-final244:
+final237:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around241
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored248
 
-around247:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored248:
-stored245:
+stored240:
+stored238:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result233
-	JMP  over235
+	JLT  result226
+	JMP  over228
 
-many236:
+many229:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany234
-	JMP   few237
+	JEQ   tooMany227
+	JMP   few230
 
-special246:
+around241:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+	JMP      stored240
+
+special239:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow249
+	JEQ     narrow242
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored245
+	JMP     stored238
 
-narrow249:
+narrow242:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip250
+	JEQ          skip243
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty251
+	JEQ          empty244
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SDQ   R11, X11, X11
@@ -8772,10 +8718,10 @@ narrow249:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty251:
-skip250:
+empty244:
+skip243:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip252
+	JEQ     skip245
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -8785,60 +8731,58 @@ skip250:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip252:
-	JMP final244
+skip245:
+	JMP final237
 
-empty238:
+empty231:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed243
+	JNE       summed236
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around246
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored254
+	JMP       stored238
 
-around253:
+around246:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored238
 
-stored254:
-	JMP stored245
-
-tooMany234:
+tooMany227:
 	MOVQ R8, results+24(FP)
 
-over235:
+over228:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower232:
+narrower225:
 	CMPQ R10, $0x00000010
-	JLT  narrower256
+	JLT  narrower248
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over259
+	JGE  over251
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result257:
+result249:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many260
+	JGT  many252
 
-few261:
+few253:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty262
+	JGE     empty254
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -8849,9 +8793,9 @@ few261:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows264
+	JGE     rows256
 
-row263:
+row255:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -8870,13 +8814,13 @@ row263:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row263
+	JLT          row255
 
-rows264:
+rows256:
 	CMPQ R13, DI
-	JGE  rows266
+	JGE  rows258
 
-row265:
+row257:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8891,7 +8835,7 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows266
+	JGE          rows258
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8906,7 +8850,7 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows266
+	JGE          rows258
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8921,7 +8865,7 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows266
+	JGE          rows258
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8936,51 +8880,51 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row265
+	JLT          row257
 
-rows266:
-summed267:
+rows258:
+summed259:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special270
+	JNE  special262
 
-final268:
+final260:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around264
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored272
 
-around271:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored272:
-stored269:
+stored263:
+stored261:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result257
-	JMP  over259
+	JLT  result249
+	JMP  over251
 
-many260:
+many252:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-	JMP   few261
+	JEQ   tooMany250
+	JMP   few253
 
-special270:
+around264:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	JMP      stored263
+
+special262:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow265
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored269
+	JMP     stored261
 
-narrow273:
+narrow265:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip266
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty275
+	JEQ          empty267
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SDQ   R11, X12, X12
@@ -8988,64 +8932,62 @@ narrow273:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty275:
-skip274:
+empty267:
+skip266:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip276
+	JEQ     skip268
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip276:
-	JMP final268
+skip268:
+	JMP final260
 
-empty262:
+empty254:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed267
+	JNE       summed259
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
+	JNE       around269
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored278
+	JMP       stored261
 
-around277:
+around269:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored261
 
-stored278:
-	JMP stored269
-
-tooMany258:
+tooMany250:
 	MOVQ R8, results+24(FP)
 
-over259:
+over251:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower256:
+narrower248:
 	CMPQ R10, $0x00000008
-	JLT  narrower280
+	JLT  narrower271
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over283
+	JGE  over274
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result281:
+result272:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many284
+	JGT  many275
 
-few285:
+few276:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty286
+	JGE     empty277
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -9056,9 +8998,9 @@ few285:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows288
+	JGE     rows279
 
-row287:
+row278:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -9073,13 +9015,13 @@ row287:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row287
+	JLT          row278
 
-rows288:
+rows279:
 	CMPQ R13, DI
-	JGE  rows290
+	JGE  rows281
 
-row289:
+row280:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9091,7 +9033,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9103,7 +9045,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9115,7 +9057,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9127,7 +9069,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9139,7 +9081,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9151,7 +9093,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9163,7 +9105,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9175,111 +9117,109 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row289
+	JLT          row280
 
-rows290:
-summed291:
+rows281:
+summed282:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special294
+	JNE  special285
 
-final292:
+final283:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around287
 	VMOVDQU64 Z0, (BX)
-	JMP       stored296
 
-around295:
-	VMOVNTDQ Z0, (BX)
-
-stored296:
-stored293:
+stored286:
+stored284:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result272
+	JMP  over274
 
-many284:
+many275:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany282
-	JMP   few285
+	JEQ   tooMany273
+	JMP   few276
 
-special294:
+around287:
+	VMOVNTDQ Z0, (BX)
+	JMP      stored286
+
+special285:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow297
+	JEQ     narrow288
 	VMOVUPD Z0, (BX)
-	JMP     stored293
+	JMP     stored284
 
-narrow297:
+narrow288:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip298
+	JEQ          skip289
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty299
+	JEQ          empty290
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SDQ   R11, X13, X13
 	VBROADCASTSD X13, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty299:
-skip298:
+empty290:
+skip289:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip300
+	JEQ     skip291
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip300:
-	JMP final292
+skip291:
+	JMP final283
 
-empty286:
+empty277:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed291
+	JNE       summed282
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around301
+	JNE       around292
 	VMOVDQU64 Z0, (BX)
-	JMP       stored302
+	JMP       stored284
 
-around301:
+around292:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored284
 
-stored302:
-	JMP stored293
-
-tooMany282:
+tooMany273:
 	MOVQ R8, results+24(FP)
 
-over283:
+over274:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower280:
+narrower271:
 	TESTQ R10, R10
-	JLE   done303
+	JLE   done293
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over306
+	JGE   over296
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result304:
+result294:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many307
+	JGT  many297
 
-few308:
+few298:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty309
+	JGE     empty299
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -9290,9 +9230,9 @@ few308:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows311
+	JGE     rows301
 
-row310:
+row300:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -9307,13 +9247,13 @@ row310:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row310
+	JLT          row300
 
-rows311:
+rows301:
 	CMPQ R13, DI
-	JGE  rows313
+	JGE  rows303
 
-row312:
+row302:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9325,7 +9265,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9337,7 +9277,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9349,7 +9289,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9361,7 +9301,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9373,7 +9313,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9385,7 +9325,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9397,7 +9337,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9409,65 +9349,65 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row312
+	JLT          row302
 
-rows313:
-summed314:
+rows303:
+summed304:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special317
+	JNE  special307
 
-final315:
+final305:
 	VMOVUPD Z0, K1, (BX)
 
-stored316:
+stored306:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result304
-	JMP  over306
+	JLT  result294
+	JMP  over296
 
-many307:
+many297:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany305
-	JMP   few308
+	JEQ   tooMany295
+	JMP   few298
 
-special317:
+special307:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow318
+	JEQ     narrow308
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored316
+	JMP     stored306
 
-narrow318:
+narrow308:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip319
+	JEQ          skip309
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty320
+	JEQ          empty310
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SDQ   R11, X14, X14
 	VBROADCASTSD X14, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty320:
-skip319:
+empty310:
+skip309:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip321
+	JEQ       skip311
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip321:
-	JMP final315
+skip311:
+	JMP final305
 
-empty309:
-	JMP summed314
+empty299:
+	JMP summed304
 
-tooMany305:
+tooMany295:
 	MOVQ R8, results+24(FP)
 
-over306:
-done303:
+over296:
+done293:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -9490,30 +9430,30 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none322
+	JEQ   none312
 	SUBQ  CX, DX
 
-none322:
+none312:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile323:
+tile313:
 	CMPQ R10, $0x00000040
-	JLT  narrower324
+	JLT  narrower314
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over327
+	JGE  over317
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result325:
+result315:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty328
+	JGE          empty318
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -9538,9 +9478,9 @@ result325:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows331
+	JGE          rows321
 
-row330:
+row320:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -9596,13 +9536,13 @@ row330:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row330
+	JLT        row320
 
-rows331:
+rows321:
 	CMPQ R11, DI
-	JGE  rows333
+	JGE  rows323
 
-row332:
+row322:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -9648,9 +9588,9 @@ row332:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row332
+	JLT       row322
 
-rows333:
+rows323:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -9661,7 +9601,7 @@ rows333:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none334
+	JEQ        none324
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -9712,10 +9652,10 @@ rows333:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(R11)
 
-none334:
-	JMP stored329
+none324:
+	JMP stored319
 
-empty328:
+empty318:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -9734,7 +9674,7 @@ empty328:
 	VMOVUPD      Z6, 384(BX)
 	VMOVUPD      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none335
+	JEQ          none325
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -9753,39 +9693,39 @@ empty328:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none335:
-stored329:
+none325:
+stored319:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result325
-	JMP  over327
+	JLT  result315
+	JMP  over317
 	MOVQ R8, results+24(FP)
 
-over327:
+over317:
 	ADDQ $0x00000200, R9
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile323
+	JMP  tile313
 
-narrower324:
+narrower314:
 	CMPQ R10, $0x00000020
-	JLT  narrower337
+	JLT  narrower327
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over340
+	JGE  over330
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result338:
+result328:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty341
+	JGE          empty331
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -9802,9 +9742,9 @@ result338:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows344
+	JGE          rows334
 
-row343:
+row333:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -9836,13 +9776,13 @@ row343:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row343
+	JLT        row333
 
-rows344:
+rows334:
 	CMPQ R11, DI
-	JGE  rows346
+	JGE  rows336
 
-row345:
+row335:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -9868,16 +9808,16 @@ row345:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row345
+	JLT       row335
 
-rows346:
+rows336:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none347
+	JEQ        none337
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -9908,10 +9848,10 @@ rows346:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(R11)
 
-none347:
-	JMP stored342
+none337:
+	JMP stored332
 
-empty341:
+empty331:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -9922,7 +9862,7 @@ empty341:
 	VMOVUPD      Z2, 128(BX)
 	VMOVUPD      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none348
+	JEQ          none338
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -9937,38 +9877,38 @@ empty341:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none348:
-stored342:
+none338:
+stored332:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result338
-	JMP  over340
+	JLT  result328
+	JMP  over330
 	MOVQ R8, results+24(FP)
 
-over340:
+over330:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower337:
+narrower327:
 	CMPQ R10, $0x00000010
-	JLT  narrower350
+	JLT  narrower340
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over353
+	JGE  over343
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result351:
+result341:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty354
+	JGE          empty344
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -9981,9 +9921,9 @@ result351:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows357
+	JGE          rows347
 
-row356:
+row346:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -10003,13 +9943,13 @@ row356:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row356
+	JLT        row346
 
-rows357:
+rows347:
 	CMPQ R11, DI
-	JGE  rows359
+	JGE  rows349
 
-row358:
+row348:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10025,7 +9965,7 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows359
+	JGE       rows349
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10041,7 +9981,7 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows359
+	JGE       rows349
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10057,7 +9997,7 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows359
+	JGE       rows349
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10073,14 +10013,14 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row358
+	JLT       row348
 
-rows359:
+rows349:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none360
+	JEQ        none350
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -10101,17 +10041,17 @@ rows359:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(R11)
 
-none360:
-	JMP stored355
+none350:
+	JMP stored345
 
-empty354:
+empty344:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	VMOVUPD      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none361
+	JEQ          none351
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -10124,38 +10064,38 @@ empty354:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none361:
-stored355:
+none351:
+stored345:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result351
-	JMP  over353
+	JLT  result341
+	JMP  over343
 	MOVQ R8, results+24(FP)
 
-over353:
+over343:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower350:
+narrower340:
 	CMPQ R10, $0x00000008
-	JLT  narrower363
+	JLT  narrower353
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over366
+	JGE  over356
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result364:
+result354:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty367
+	JGE          empty357
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -10166,9 +10106,9 @@ result364:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows370
+	JGE          rows360
 
-row369:
+row359:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -10182,13 +10122,13 @@ row369:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row369
+	JLT        row359
 
-rows370:
+rows360:
 	CMPQ R11, DI
-	JGE  rows372
+	JGE  rows362
 
-row371:
+row361:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10199,7 +10139,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10210,7 +10150,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10221,7 +10161,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10232,7 +10172,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10243,7 +10183,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10254,7 +10194,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10265,7 +10205,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10276,13 +10216,13 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row371
+	JLT       row361
 
-rows372:
+rows362:
 	VMOVUPD    Z0, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none373
+	JEQ        none363
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -10298,15 +10238,15 @@ rows372:
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (R11)
 
-none373:
-	JMP stored368
+none363:
+	JMP stored358
 
-empty367:
+empty357:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none374
+	JEQ          none364
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -10318,41 +10258,41 @@ empty367:
 	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 
-none374:
-stored368:
+none364:
+stored358:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result364
-	JMP  over366
+	JLT  result354
+	JMP  over356
 	MOVQ R8, results+24(FP)
 
-over366:
+over356:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower363:
+narrower353:
 	TESTQ R10, R10
-	JLE   done375
+	JLE   done365
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over378
+	JGE   over368
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result376:
+result366:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty379
+	JGE          empty369
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -10363,9 +10303,9 @@ result376:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows382
+	JGE          rows372
 
-row381:
+row371:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -10379,13 +10319,13 @@ row381:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row381
+	JLT        row371
 
-rows382:
+rows372:
 	CMPQ R11, DI
-	JGE  rows384
+	JGE  rows374
 
-row383:
+row373:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10396,7 +10336,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10407,7 +10347,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10418,7 +10358,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10429,7 +10369,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10440,7 +10380,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10451,7 +10391,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10462,7 +10402,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10473,13 +10413,13 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row383
+	JLT       row373
 
-rows384:
+rows374:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none385
+	JEQ        none375
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -10495,15 +10435,15 @@ rows384:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (R11)
 
-none385:
-	JMP stored380
+none375:
+	JMP stored370
 
-empty379:
+empty369:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none386
+	JEQ          none376
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -10515,18 +10455,18 @@ empty379:
 	ADDQ         R11, SI
 	VMOVUPD      Z17, K1, (SI)
 
-none386:
-stored380:
+none376:
+stored370:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result376
-	JMP  over378
+	JLT  result366
+	JMP  over368
 	MOVQ R8, results+24(FP)
 
-over378:
-done375:
+over368:
+done365:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -10901,14 +10841,10 @@ final21:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
+	JNE       around25
 	VMOVDQU64 Z22, (DX)
-	JMP       stored25
 
-around24:
-	VMOVNTDQ Z22, (DX)
-
-stored25:
+stored24:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z22
 	VPADDD    Z4, Z8, K2, Z22
@@ -10922,14 +10858,10 @@ stored25:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Z22, 64(DX)
-	JMP       stored27
 
-around26:
-	VMOVNTDQ Z22, 64(DX)
-
-stored27:
+stored26:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z22
 	VPADDD    Z4, Z10, K2, Z22
@@ -10943,14 +10875,10 @@ stored27:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z22, 128(DX)
-	JMP       stored29
 
-around28:
-	VMOVNTDQ Z22, 128(DX)
-
-stored29:
+stored28:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z22
 	VPADDD    Z4, Z12, K2, Z22
@@ -10964,14 +10892,10 @@ stored29:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around31
 	VMOVDQU64 Z22, 192(DX)
-	JMP       stored31
 
-around30:
-	VMOVNTDQ Z22, 192(DX)
-
-stored31:
+stored30:
 	VPTESTMD  Z2, Z14, K2
 	VPADDD    Z3, Z14, Z22
 	VPADDD    Z4, Z14, K2, Z22
@@ -10985,14 +10909,10 @@ stored31:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around33
 	VMOVDQU64 Z22, 256(DX)
-	JMP       stored33
 
-around32:
-	VMOVNTDQ Z22, 256(DX)
-
-stored33:
+stored32:
 	VPTESTMD  Z2, Z16, K2
 	VPADDD    Z3, Z16, Z22
 	VPADDD    Z4, Z16, K2, Z22
@@ -11006,14 +10926,10 @@ stored33:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around35
 	VMOVDQU64 Z22, 320(DX)
-	JMP       stored35
 
-around34:
-	VMOVNTDQ Z22, 320(DX)
-
-stored35:
+stored34:
 	VPTESTMD  Z2, Z18, K2
 	VPADDD    Z3, Z18, Z22
 	VPADDD    Z4, Z18, K2, Z22
@@ -11027,14 +10943,10 @@ stored35:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
+	JNE       around37
 	VMOVDQU64 Z22, 384(DX)
-	JMP       stored37
 
-around36:
-	VMOVNTDQ Z22, 384(DX)
-
-stored37:
+stored36:
 	VPTESTMD  Z2, Z20, K2
 	VPADDD    Z3, Z20, Z22
 	VPADDD    Z4, Z20, K2, Z22
@@ -11048,14 +10960,10 @@ stored37:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
+	JNE       around39
 	VMOVDQU64 Z22, 448(DX)
-	JMP       stored39
 
-around38:
-	VMOVNTDQ Z22, 448(DX)
-
-stored39:
+stored38:
 stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -11229,6 +11137,38 @@ row42:
 rows43:
 	JMP summed8
 
+around25:
+	VMOVNTDQ Z22, (DX)
+	JMP      stored24
+
+around27:
+	VMOVNTDQ Z22, 64(DX)
+	JMP      stored26
+
+around29:
+	VMOVNTDQ Z22, 128(DX)
+	JMP      stored28
+
+around31:
+	VMOVNTDQ Z22, 192(DX)
+	JMP      stored30
+
+around33:
+	VMOVNTDQ Z22, 256(DX)
+	JMP      stored32
+
+around35:
+	VMOVNTDQ Z22, 320(DX)
+	JMP      stored34
+
+around37:
+	VMOVNTDQ Z22, 384(DX)
+	JMP      stored36
+
+around39:
+	VMOVNTDQ Z22, 448(DX)
+	JMP      stored38
+
 special23:
 	TESTQ     $0x00000008, mode+80(FP)
 	JEQ       narrow44
@@ -11370,7 +11310,7 @@ empty9:
 	VMOVDQU64 Z6, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z6, 448(DX)
-	JMP       stored49
+	JMP       stored22
 
 around48:
 	VMOVNTDQ Z6, (DX)
@@ -11381,9 +11321,7 @@ around48:
 	VMOVNTDQ Z6, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z6, 448(DX)
-
-stored49:
-	JMP stored22
+	JMP      stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -11392,32 +11330,32 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip50
+	JEQ   skip49
 	ADDQ  $+512, to+56(FP)
 
-skip50:
+skip49:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower52
+	JLT  narrower51
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over55
+	JGE  over54
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result53:
+result52:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many56
+	JGT  many55
 
-few57:
+few56:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
@@ -11427,11 +11365,11 @@ few57:
 	VPXORD  Z12, Z12, Z12
 	VPXORD  Z13, Z13, Z13
 	CMPQ    BX, SI
-	JGE     empty59
+	JGE     empty58
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none60
+	JEQ     none59
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide61
+	JNE     wide60
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -11442,9 +11380,9 @@ few57:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows63
+	JGE     rows62
 
-row62:
+row61:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -11485,13 +11423,13 @@ row62:
 	PREFETCHT0     192(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row62
+	JLT            row61
 
-rows63:
+rows62:
 	CMPQ R11, SI
-	JGE  rows65
+	JGE  rows64
 
-row64:
+row63:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z14
@@ -11526,21 +11464,21 @@ row64:
 	VADDPS         Z14, Z13, Z13
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row64
+	JLT            row63
 
-rows65:
-	JMP summed58
+rows64:
+	JMP summed57
 
-none60:
+none59:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows67
+	JGE     rows66
 
-row66:
+row65:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -11571,13 +11509,13 @@ row66:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row66
+	JLT        row65
 
-rows67:
+rows66:
 	CMPQ R10, SI
-	JGE  rows69
+	JGE  rows68
 
-row68:
+row67:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z15
@@ -11602,15 +11540,15 @@ row68:
 	VADDPS    Z15, Z13, Z13
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row68
+	JLT       row67
 
-rows69:
-summed58:
-summed70:
+rows68:
+summed57:
+summed69:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special73
+	JNE  special72
 
-final71:
+final70:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -11626,12 +11564,8 @@ final71:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around74
 	VMOVDQU64 Z14, (DX)
-	JMP       stored75
 
-around74:
-	VMOVNTDQ Z14, (DX)
-
-stored75:
+stored73:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z14
 	VPADDD    Z4, Z8, K2, Z14
@@ -11647,12 +11581,8 @@ stored75:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around76
 	VMOVDQU64 Z14, 64(DX)
-	JMP       stored77
 
-around76:
-	VMOVNTDQ Z14, 64(DX)
-
-stored77:
+stored75:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z14
 	VPADDD    Z4, Z10, K2, Z14
@@ -11668,12 +11598,8 @@ stored77:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around78
 	VMOVDQU64 Z14, 128(DX)
-	JMP       stored79
 
-around78:
-	VMOVNTDQ Z14, 128(DX)
-
-stored79:
+stored77:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z14
 	VPADDD    Z4, Z12, K2, Z14
@@ -11689,26 +11615,22 @@ stored79:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around80
 	VMOVDQU64 Z14, 192(DX)
-	JMP       stored81
 
-around80:
-	VMOVNTDQ Z14, 192(DX)
-
-stored81:
-stored72:
+stored79:
+stored71:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result53
-	JMP  over55
+	JLT  result52
+	JMP  over54
 
-many56:
+many55:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany54
-	JMP   few57
+	JEQ   tooMany53
+	JMP   few56
 
-wide61:
+wide60:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -11719,9 +11641,9 @@ wide61:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows83
+	JGE     rows82
 
-row82:
+row81:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -11762,13 +11684,13 @@ row82:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row82
+	JLT          row81
 
-rows83:
+rows82:
 	CMPQ R11, SI
-	JGE  rows85
+	JGE  rows84
 
-row84:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z14
@@ -11803,14 +11725,30 @@ row84:
 	VADDPS       Z14, Z13, Z13
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row84
+	JLT          row83
 
-rows85:
-	JMP summed58
+rows84:
+	JMP summed57
 
-special73:
+around74:
+	VMOVNTDQ Z14, (DX)
+	JMP      stored73
+
+around76:
+	VMOVNTDQ Z14, 64(DX)
+	JMP      stored75
+
+around78:
+	VMOVNTDQ Z14, 128(DX)
+	JMP      stored77
+
+around80:
+	VMOVNTDQ Z14, 192(DX)
+	JMP      stored79
+
+special72:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow86
+	JEQ       narrow85
 	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (DX)
@@ -11835,14 +11773,14 @@ special73:
 	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(DX)
-	JMP       stored72
+	JMP       stored71
 
-narrow86:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip87
+	JEQ          skip86
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty88
+	JEQ          empty87
 	SHRQ         $0x03, R10
 	VPXORD       X26, X26, X26
 	VCVTSI2SSQ   R10, X26, X26
@@ -11856,10 +11794,10 @@ narrow86:
 	VDIVPS       Z14, Z12, Z12
 	VDIVPS       Z14, Z13, Z13
 
-empty88:
-skip87:
+empty87:
+skip86:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip89
+	JEQ       skip88
 	VMOVDQU32 (DX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -11881,61 +11819,59 @@ skip87:
 	VADDPS    Z12, Z14, Z12
 	VADDPS    Z13, Z15, Z13
 
-skip89:
-	JMP final71
+skip88:
+	JMP final70
 
-empty59:
+empty58:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed70
+	JNE       summed69
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
+	JNE       around89
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
 	VMOVDQU64 Z6, 128(DX)
 	VMOVDQU64 Z6, 192(DX)
-	JMP       stored91
+	JMP       stored71
 
-around90:
+around89:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 	VMOVNTDQ Z6, 128(DX)
 	VMOVNTDQ Z6, 192(DX)
+	JMP      stored71
 
-stored91:
-	JMP stored72
-
-tooMany54:
+tooMany53:
 	MOVQ DI, results+24(FP)
 
-over55:
+over54:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip92
+	JEQ   skip90
 	ADDQ  $+256, to+56(FP)
 
-skip92:
+skip90:
 	SUBQ $0x00000080, R9
 
-narrower52:
+narrower51:
 	CMPQ R9, $0x00000060
-	JLT  narrower94
+	JLT  narrower92
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over97
+	JGE  over95
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result95:
+result93:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many98
+	JGT  many96
 
-few99:
+few97:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
@@ -11943,11 +11879,11 @@ few99:
 	VPXORD  Z10, Z10, Z10
 	VPXORD  Z11, Z11, Z11
 	CMPQ    BX, SI
-	JGE     empty101
+	JGE     empty99
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none102
+	JEQ     none100
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide103
+	JNE     wide101
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -11958,9 +11894,9 @@ few99:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows105
+	JGE     rows103
 
-row104:
+row102:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -11993,13 +11929,13 @@ row104:
 	PREFETCHT0     128(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row104
+	JLT            row102
 
-rows105:
+rows103:
 	CMPQ R11, SI
-	JGE  rows107
+	JGE  rows105
 
-row106:
+row104:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z12
@@ -12027,21 +11963,21 @@ row106:
 	VADDPS         Z12, Z11, Z11
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row106
+	JLT            row104
 
-rows107:
-	JMP summed100
+rows105:
+	JMP summed98
 
-none102:
+none100:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows109
+	JGE     rows107
 
-row108:
+row106:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -12066,13 +12002,13 @@ row108:
 	PREFETCHT0 128(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row108
+	JLT        row106
 
-rows109:
+rows107:
 	CMPQ R10, SI
-	JGE  rows111
+	JGE  rows109
 
-row110:
+row108:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z13
@@ -12092,15 +12028,15 @@ row110:
 	VADDPS    Z13, Z11, Z11
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row110
+	JLT       row108
 
-rows111:
-summed100:
-summed112:
+rows109:
+summed98:
+summed110:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special115
+	JNE  special113
 
-final113:
+final111:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z12
 	VPADDD    Z4, Z6, K2, Z12
@@ -12114,14 +12050,10 @@ final113:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around115
 	VMOVDQU64 Z12, (DX)
-	JMP       stored117
 
-around116:
-	VMOVNTDQ Z12, (DX)
-
-stored117:
+stored114:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z12
 	VPADDD    Z4, Z8, K2, Z12
@@ -12135,14 +12067,10 @@ stored117:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around118
+	JNE       around117
 	VMOVDQU64 Z12, 64(DX)
-	JMP       stored119
 
-around118:
-	VMOVNTDQ Z12, 64(DX)
-
-stored119:
+stored116:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z12
 	VPADDD    Z4, Z10, K2, Z12
@@ -12156,28 +12084,24 @@ stored119:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around119
 	VMOVDQU64 Z12, 128(DX)
-	JMP       stored121
 
-around120:
-	VMOVNTDQ Z12, 128(DX)
-
-stored121:
-stored114:
+stored118:
+stored112:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result95
-	JMP  over97
+	JLT  result93
+	JMP  over95
 
-many98:
+many96:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany96
-	JMP   few99
+	JEQ   tooMany94
+	JMP   few97
 
-wide103:
+wide101:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12188,9 +12112,9 @@ wide103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows121
 
-row122:
+row120:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -12223,13 +12147,13 @@ row122:
 	PREFETCHT0   128(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row122
+	JLT          row120
 
-rows123:
+rows121:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows123
 
-row124:
+row122:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z12
@@ -12257,14 +12181,26 @@ row124:
 	VADDPS       Z12, Z11, Z11
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row124
+	JLT          row122
 
-rows125:
-	JMP summed100
+rows123:
+	JMP summed98
 
-special115:
+around115:
+	VMOVNTDQ Z12, (DX)
+	JMP      stored114
+
+around117:
+	VMOVNTDQ Z12, 64(DX)
+	JMP      stored116
+
+around119:
+	VMOVNTDQ Z12, 128(DX)
+	JMP      stored118
+
+special113:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow126
+	JEQ       narrow124
 	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
 	VMOVUPS   Z12, (DX)
@@ -12283,14 +12219,14 @@ special115:
 	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
 	VMOVUPS   Z12, 320(DX)
-	JMP       stored114
+	JMP       stored112
 
-narrow126:
+narrow124:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip127
+	JEQ          skip125
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty128
+	JEQ          empty126
 	SHRQ         $0x03, R10
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   R10, X27, X27
@@ -12302,10 +12238,10 @@ narrow126:
 	VDIVPS       Z12, Z10, Z10
 	VDIVPS       Z12, Z11, Z11
 
-empty128:
-skip127:
+empty126:
+skip125:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip129
+	JEQ       skip127
 	VMOVDQU32 (DX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
@@ -12322,69 +12258,67 @@ skip127:
 	VADDPS    Z10, Z12, Z10
 	VADDPS    Z11, Z13, Z11
 
-skip129:
-	JMP final113
+skip127:
+	JMP final111
 
-empty101:
+empty99:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed112
+	JNE       summed110
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
+	JNE       around128
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
 	VMOVDQU64 Z6, 128(DX)
-	JMP       stored131
+	JMP       stored112
 
-around130:
+around128:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 	VMOVNTDQ Z6, 128(DX)
+	JMP      stored112
 
-stored131:
-	JMP stored114
-
-tooMany96:
+tooMany94:
 	MOVQ DI, results+24(FP)
 
-over97:
+over95:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip132
+	JEQ   skip129
 	ADDQ  $+192, to+56(FP)
 
-skip132:
+skip129:
 	SUBQ $0x00000060, R9
 
-narrower94:
+narrower92:
 	CMPQ R9, $0x00000040
-	JLT  narrower134
+	JLT  narrower131
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over137
+	JGE  over134
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result135:
+result132:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many138
+	JGT  many135
 
-few139:
+few136:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
 	CMPQ    BX, SI
-	JGE     empty141
+	JGE     empty138
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none142
+	JEQ     none139
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide143
+	JNE     wide140
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -12395,9 +12329,9 @@ few139:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows145
+	JGE     rows142
 
-row144:
+row141:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -12422,13 +12356,13 @@ row144:
 	PREFETCHT0     64(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row144
+	JLT            row141
 
-rows145:
+rows142:
 	CMPQ R11, SI
-	JGE  rows147
+	JGE  rows144
 
-row146:
+row143:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z10
@@ -12449,21 +12383,21 @@ row146:
 	VADDPS         Z10, Z9, Z9
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row146
+	JLT            row143
 
-rows147:
-	JMP summed140
+rows144:
+	JMP summed137
 
-none142:
+none139:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows149
+	JGE     rows146
 
-row148:
+row145:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -12482,13 +12416,13 @@ row148:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row148
+	JLT        row145
 
-rows149:
+rows146:
 	CMPQ R10, SI
-	JGE  rows151
+	JGE  rows148
 
-row150:
+row147:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z11
@@ -12503,15 +12437,15 @@ row150:
 	VADDPS    Z11, Z9, Z9
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row150
+	JLT       row147
 
-rows151:
-summed140:
-summed152:
+rows148:
+summed137:
+summed149:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special155
+	JNE  special152
 
-final153:
+final150:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -12525,14 +12459,10 @@ final153:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around156
+	JNE       around154
 	VMOVDQU64 Z10, (DX)
-	JMP       stored157
 
-around156:
-	VMOVNTDQ Z10, (DX)
-
-stored157:
+stored153:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z10
 	VPADDD    Z4, Z8, K2, Z10
@@ -12546,28 +12476,24 @@ stored157:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around158
+	JNE       around156
 	VMOVDQU64 Z10, 64(DX)
-	JMP       stored159
 
-around158:
-	VMOVNTDQ Z10, 64(DX)
-
-stored159:
-stored154:
+stored155:
+stored151:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result135
-	JMP  over137
+	JLT  result132
+	JMP  over134
 
-many138:
+many135:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany136
-	JMP   few139
+	JEQ   tooMany133
+	JMP   few136
 
-wide143:
+wide140:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12578,9 +12504,9 @@ wide143:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows161
+	JGE     rows158
 
-row160:
+row157:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -12605,13 +12531,13 @@ row160:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row160
+	JLT          row157
 
-rows161:
+rows158:
 	CMPQ R11, SI
-	JGE  rows163
+	JGE  rows160
 
-row162:
+row159:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z10
@@ -12632,14 +12558,22 @@ row162:
 	VADDPS       Z10, Z9, Z9
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row162
+	JLT          row159
 
-rows163:
-	JMP summed140
+rows160:
+	JMP summed137
 
-special155:
+around154:
+	VMOVNTDQ Z10, (DX)
+	JMP      stored153
+
+around156:
+	VMOVNTDQ Z10, 64(DX)
+	JMP      stored155
+
+special152:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow164
+	JEQ       narrow161
 	VPMOVZXBD lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (DX)
@@ -12652,14 +12586,14 @@ special155:
 	VPMOVZXBD upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(DX)
-	JMP       stored154
+	JMP       stored151
 
-narrow164:
+narrow161:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip162
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty166
+	JEQ          empty163
 	SHRQ         $0x03, R10
 	VPXORD       X28, X28, X28
 	VCVTSI2SSQ   R10, X28, X28
@@ -12669,10 +12603,10 @@ narrow164:
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty166:
-skip165:
+empty163:
+skip162:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip167
+	JEQ       skip164
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -12684,65 +12618,63 @@ skip165:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip167:
-	JMP final153
+skip164:
+	JMP final150
 
-empty141:
+empty138:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed152
+	JNE       summed149
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around165
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
-	JMP       stored169
+	JMP       stored151
 
-around168:
+around165:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
+	JMP      stored151
 
-stored169:
-	JMP stored154
-
-tooMany136:
+tooMany133:
 	MOVQ DI, results+24(FP)
 
-over137:
+over134:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip170
+	JEQ   skip166
 	ADDQ  $+128, to+56(FP)
 
-skip170:
+skip166:
 	SUBQ $0x00000040, R9
 
-narrower134:
+narrower131:
 	CMPQ R9, $0x00000020
-	JLT  narrower172
+	JLT  narrower168
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over175
+	JGE  over171
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result173:
+result169:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many176
+	JGT  many172
 
-few177:
+few173:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty175
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none176
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide181
+	JNE     wide177
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -12753,9 +12685,9 @@ few177:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows183
+	JGE     rows179
 
-row182:
+row178:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -12772,13 +12704,13 @@ row182:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row182
+	JLT            row178
 
-rows183:
+rows179:
 	CMPQ R11, SI
-	JGE  rows185
+	JGE  rows181
 
-row184:
+row180:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12792,7 +12724,7 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows185
+	JGE            rows181
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12806,7 +12738,7 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows185
+	JGE            rows181
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12820,7 +12752,7 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows185
+	JGE            rows181
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12834,21 +12766,21 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row184
+	JLT            row180
 
-rows185:
-	JMP summed178
+rows181:
+	JMP summed174
 
-none180:
+none176:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows187
+	JGE     rows183
 
-row186:
+row182:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -12861,13 +12793,13 @@ row186:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row186
+	JLT        row182
 
-rows187:
+rows183:
 	CMPQ R10, SI
-	JGE  rows189
+	JGE  rows185
 
-row188:
+row184:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12877,7 +12809,7 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12887,7 +12819,7 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12897,7 +12829,7 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12907,15 +12839,15 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row188
+	JLT       row184
 
-rows189:
-summed178:
-summed190:
+rows185:
+summed174:
+summed186:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special193
+	JNE  special189
 
-final191:
+final187:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -12929,28 +12861,24 @@ final191:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around194
+	JNE       around191
 	VMOVDQU64 Z8, (DX)
-	JMP       stored195
 
-around194:
-	VMOVNTDQ Z8, (DX)
-
-stored195:
-stored192:
+stored190:
+stored188:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result169
+	JMP  over171
 
-many176:
+many172:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany174
-	JMP   few177
+	JEQ   tooMany170
+	JMP   few173
 
-wide181:
+wide177:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12961,9 +12889,9 @@ wide181:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows197
+	JGE     rows193
 
-row196:
+row192:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -12980,13 +12908,13 @@ row196:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row196
+	JLT          row192
 
-rows197:
+rows193:
 	CMPQ R11, SI
-	JGE  rows199
+	JGE  rows195
 
-row198:
+row194:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13000,7 +12928,7 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13014,7 +12942,7 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13028,7 +12956,7 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13042,28 +12970,32 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row198
+	JLT          row194
 
-rows199:
-	JMP summed178
+rows195:
+	JMP summed174
 
-special193:
+around191:
+	VMOVNTDQ Z8, (DX)
+	JMP      stored190
+
+special189:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow200
+	JEQ       narrow196
 	VPMOVZXBD lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, (DX)
 	VPMOVZXBD upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, 64(DX)
-	JMP       stored192
+	JMP       stored188
 
-narrow200:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip201
+	JEQ          skip197
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty202
+	JEQ          empty198
 	SHRQ         $0x03, R10
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   R10, X29, X29
@@ -13071,72 +13003,70 @@ narrow200:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty202:
-skip201:
+empty198:
+skip197:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip203
+	JEQ       skip199
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
 	VADDPS    Z6, Z8, Z6
 	VADDPS    Z7, Z9, Z7
 
-skip203:
-	JMP final191
+skip199:
+	JMP final187
 
-empty179:
+empty175:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed190
+	JNE       summed186
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around200
 	VMOVDQU64 Z6, (DX)
-	JMP       stored205
+	JMP       stored188
 
-around204:
+around200:
 	VMOVNTDQ Z6, (DX)
+	JMP      stored188
 
-stored205:
-	JMP stored192
-
-tooMany174:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over175:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip206
+	JEQ   skip201
 	ADDQ  $+64, to+56(FP)
 
-skip206:
+skip201:
 	SUBQ $0x00000020, R9
 
-narrower172:
+narrower168:
 	CMPQ R9, $0x00000010
-	JLT  narrower208
+	JLT  narrower203
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over211
+	JGE  over206
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result209:
+result204:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many212
+	JGT  many207
 
-few213:
+few208:
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty215
+	JGE     empty210
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none216
+	JEQ     none211
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide217
+	JNE     wide212
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -13147,9 +13077,9 @@ few213:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows219
+	JGE     rows214
 
-row218:
+row213:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -13163,13 +13093,13 @@ row218:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row218
+	JLT            row213
 
-rows219:
+rows214:
 	CMPQ R11, SI
-	JGE  rows221
+	JGE  rows216
 
-row220:
+row215:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13180,7 +13110,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13191,7 +13121,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13202,7 +13132,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13213,7 +13143,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13224,7 +13154,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13235,7 +13165,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13246,7 +13176,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13257,21 +13187,21 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row220
+	JLT            row215
 
-rows221:
-	JMP summed214
+rows216:
+	JMP summed209
 
-none216:
+none211:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows223
+	JGE     rows218
 
-row222:
+row217:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -13282,13 +13212,13 @@ row222:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row222
+	JLT        row217
 
-rows223:
+rows218:
 	CMPQ R10, SI
-	JGE  rows225
+	JGE  rows220
 
-row224:
+row219:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13296,7 +13226,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13304,7 +13234,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13312,7 +13242,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13320,7 +13250,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13328,7 +13258,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13336,7 +13266,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13344,7 +13274,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13352,15 +13282,15 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row224
+	JLT       row219
 
-rows225:
-summed214:
-summed226:
+rows220:
+summed209:
+summed221:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special229
+	JNE  special224
 
-final227:
+final222:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -13369,28 +13299,24 @@ final227:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around226
 	VMOVDQU64 Y0, (DX)
-	JMP       stored231
 
-around230:
-	VMOVNTDQ Y0, (DX)
-
-stored231:
-stored228:
+stored225:
+stored223:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result209
-	JMP  over211
+	JLT  result204
+	JMP  over206
 
-many212:
+many207:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany210
-	JMP   few213
+	JEQ   tooMany205
+	JMP   few208
 
-wide217:
+wide212:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13401,9 +13327,9 @@ wide217:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows233
+	JGE     rows228
 
-row232:
+row227:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -13417,13 +13343,13 @@ row232:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row232
+	JLT          row227
 
-rows233:
+rows228:
 	CMPQ R11, SI
-	JGE  rows235
+	JGE  rows230
 
-row234:
+row229:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13434,7 +13360,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13445,7 +13371,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13456,7 +13382,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13467,7 +13393,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13478,7 +13404,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13489,7 +13415,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13500,7 +13426,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13511,96 +13437,98 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row234
+	JLT          row229
 
-rows235:
-	JMP summed214
+rows230:
+	JMP summed209
 
-special229:
+around226:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored225
+
+special224:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow236
+	JEQ     narrow231
 	VMOVUPS Z6, (DX)
-	JMP     stored228
+	JMP     stored223
 
-narrow236:
+narrow231:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip237
+	JEQ          skip232
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty238
+	JEQ          empty233
 	SHRQ         $0x03, R10
 	VPXORD       X30, X30, X30
 	VCVTSI2SSQ   R10, X30, X30
 	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty238:
-skip237:
+empty233:
+skip232:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip239
+	JEQ       skip234
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
-skip239:
-	JMP final227
+skip234:
+	JMP final222
 
-empty215:
+empty210:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed226
+	JNE       summed221
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around240
+	JNE       around235
 	VMOVDQU64 Y6, (DX)
-	JMP       stored241
+	JMP       stored223
 
-around240:
+around235:
 	VMOVNTDQ Y6, (DX)
+	JMP      stored223
 
-stored241:
-	JMP stored228
-
-tooMany210:
+tooMany205:
 	MOVQ DI, results+24(FP)
 
-over211:
+over206:
 	ADDQ  $0x00000020, R8
 	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip242
+	JEQ   skip236
 	ADDQ  $+32, to+56(FP)
 
-skip242:
+skip236:
 	SUBQ $0x00000010, R9
 
-narrower208:
+narrower203:
 	TESTQ R9, R9
-	JLE   done243
+	JLE   done237
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K2
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over246
+	JGE   over240
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result244:
+result238:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many247
+	JGT  many241
 
-few248:
+few242:
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty250
+	JGE     empty244
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none251
+	JEQ     none245
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide252
+	JNE     wide246
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x02, R9
@@ -13611,9 +13539,9 @@ few248:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows254
+	JGE     rows248
 
-row253:
+row247:
 	MOVQ           128(R10), R12
 	IMULQ          AX, R12
 	MOVQ           (R10), R11
@@ -13627,13 +13555,13 @@ row253:
 	PREFETCHT0     (R8)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
-	JLT            row253
+	JLT            row247
 
-rows254:
+rows248:
 	CMPQ R10, SI
-	JGE  rows256
+	JGE  rows250
 
-row255:
+row249:
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13644,7 +13572,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13655,7 +13583,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13666,7 +13594,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13677,7 +13605,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13688,7 +13616,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13699,7 +13627,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13710,7 +13638,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13721,21 +13649,21 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JLT            row255
+	JLT            row249
 
-rows256:
-	JMP summed249
+rows250:
+	JMP summed243
 
-none251:
+none245:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows258
+	JGE     rows252
 
-row257:
+row251:
 	MOVQ        128(R9), R11
 	IMULQ       AX, R11
 	MOVQ        (R9), R10
@@ -13746,13 +13674,13 @@ row257:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row257
+	JLT         row251
 
-rows258:
+rows252:
 	CMPQ R9, SI
-	JGE  rows260
+	JGE  rows254
 
-row259:
+row253:
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13760,7 +13688,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13768,7 +13696,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13776,7 +13704,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13784,7 +13712,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13792,7 +13720,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13800,7 +13728,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13808,7 +13736,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13816,15 +13744,15 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row259
+	JLT         row253
 
-rows260:
-summed249:
-summed261:
+rows254:
+summed243:
+summed255:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special264
+	JNE  special258
 
-final262:
+final256:
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -13834,20 +13762,20 @@ final262:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (DX)
 
-stored263:
+stored257:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result244
-	JMP  over246
+	JLT  result238
+	JMP  over240
 
-many247:
+many241:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany245
-	JMP   few248
+	JEQ   tooMany239
+	JMP   few242
 
-wide252:
+wide246:
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -13858,9 +13786,9 @@ wide252:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows266
+	JGE     rows260
 
-row265:
+row259:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -13874,13 +13802,13 @@ row265:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row265
+	JLT          row259
 
-rows266:
+rows260:
 	CMPQ R10, SI
-	JGE  rows268
+	JGE  rows262
 
-row267:
+row261:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13891,7 +13819,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13902,7 +13830,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13913,7 +13841,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13924,7 +13852,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13935,7 +13863,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13946,7 +13874,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13957,7 +13885,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13968,48 +13896,48 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row267
+	JLT          row261
 
-rows268:
-	JMP summed249
+rows262:
+	JMP summed243
 
-special264:
+special258:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow269
+	JEQ     narrow263
 	VMOVUPS Z6, K2, (DX)
-	JMP     stored263
+	JMP     stored257
 
-narrow269:
+narrow263:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip270
+	JEQ          skip264
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty271
+	JEQ          empty265
 	SHRQ         $0x03, R9
 	VPXORD       X31, X31, X31
 	VCVTSI2SSQ   R9, X31, X31
 	VBROADCASTSS X31, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty271:
-skip270:
+empty265:
+skip264:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip272
+	JEQ         skip266
 	VPMOVZXWD.Z (DX), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
-skip272:
-	JMP final262
+skip266:
+	JMP final256
 
-empty250:
-	JMP summed261
+empty244:
+	JMP summed255
 
-tooMany245:
+tooMany239:
 	MOVQ DI, results+24(FP)
 
-over246:
-done243:
+over240:
+done237:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -14112,32 +14040,32 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none273
+	JEQ   none267
 	SUBQ  CX, DX
 
-none273:
+none267:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile274:
+tile268:
 	CMPQ R10, $0x00000080
-	JLT  narrower275
+	JLT  narrower269
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over278
+	JGE  over272
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result276:
+result270:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many279
+	JGT  many273
 
-few280:
+few274:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -14147,7 +14075,7 @@ few280:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty281
+	JGE     empty275
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14158,9 +14086,9 @@ few280:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows283
+	JGE     rows277
 
-row282:
+row276:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -14207,13 +14135,13 @@ row282:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row282
+	JLT          row276
 
-rows283:
+rows277:
 	CMPQ R13, DI
-	JGE  rows285
+	JGE  rows279
 
-row284:
+row278:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14254,14 +14182,14 @@ row284:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row284
+	JLT          row278
 
-rows285:
-summed286:
+rows279:
+summed280:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special289
+	JNE  special283
 
-final287:
+final281:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -14276,14 +14204,10 @@ final287:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around290
+	JNE           around285
 	VMOVDQU64     Z8, (BX)
-	JMP           stored291
 
-around290:
-	VMOVNTDQ Z8, (BX)
-
-stored291:
+stored284:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -14298,14 +14222,10 @@ stored291:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around292
+	JNE           around287
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored293
 
-around292:
-	VMOVNTDQ Z8, 64(BX)
-
-stored293:
+stored286:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -14320,14 +14240,10 @@ stored293:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around294
+	JNE           around289
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored295
 
-around294:
-	VMOVNTDQ Z8, 128(BX)
-
-stored295:
+stored288:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -14342,30 +14258,42 @@ stored295:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around296
+	JNE           around291
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored297
 
-around296:
-	VMOVNTDQ Z8, 192(BX)
-
-stored297:
-stored288:
+stored290:
+stored282:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result276
-	JMP  over278
+	JLT  result270
+	JMP  over272
 
-many279:
+many273:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany277
-	JMP   few280
+	JEQ   tooMany271
+	JMP   few274
 
-special289:
+around285:
+	VMOVNTDQ Z8, (BX)
+	JMP      stored284
+
+around287:
+	VMOVNTDQ Z8, 64(BX)
+	JMP      stored286
+
+around289:
+	VMOVNTDQ Z8, 128(BX)
+	JMP      stored288
+
+around291:
+	VMOVNTDQ Z8, 192(BX)
+	JMP      stored290
+
+special283:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow292
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -14374,14 +14302,14 @@ special289:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored288
+	JMP     stored282
 
-narrow298:
+narrow292:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip293
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty300
+	JEQ          empty294
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -14395,10 +14323,10 @@ narrow298:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty300:
-skip299:
+empty294:
+skip293:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip301
+	JEQ       skip295
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -14424,68 +14352,66 @@ skip299:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip301:
-	JMP final287
+skip295:
+	JMP final281
 
-empty281:
+empty275:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed286
+	JNE       summed280
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around302
+	JNE       around296
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored303
+	JMP       stored282
 
-around302:
+around296:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored282
 
-stored303:
-	JMP stored288
-
-tooMany277:
+tooMany271:
 	MOVQ R8, results+24(FP)
 
-over278:
+over272:
 	ADDQ  $0x00000100, R9
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip304
+	JEQ   skip297
 	ADDQ  $+256, to+72(FP)
 
-skip304:
+skip297:
 	SUBQ $0x00000080, R10
-	JMP  tile274
+	JMP  tile268
 
-narrower275:
+narrower269:
 	CMPQ R10, $0x00000040
-	JLT  narrower306
+	JLT  narrower299
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over309
+	JGE  over302
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result307:
+result300:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many310
+	JGT  many303
 
-few311:
+few304:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty312
+	JGE     empty305
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14496,9 +14422,9 @@ few311:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows307
 
-row313:
+row306:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -14527,13 +14453,13 @@ row313:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row306
 
-rows314:
+rows307:
 	CMPQ R13, DI
-	JGE  rows316
+	JGE  rows309
 
-row315:
+row308:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14558,14 +14484,14 @@ row315:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row315
+	JLT          row308
 
-rows316:
-summed317:
+rows309:
+summed310:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special313
 
-final318:
+final311:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -14580,14 +14506,10 @@ final318:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around321
+	JNE           around315
 	VMOVDQU64     Z4, (BX)
-	JMP           stored322
 
-around321:
-	VMOVNTDQ Z4, (BX)
-
-stored322:
+stored314:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -14602,42 +14524,46 @@ stored322:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around323
+	JNE           around317
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored324
 
-around323:
-	VMOVNTDQ Z4, 64(BX)
-
-stored324:
-stored319:
+stored316:
+stored312:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result300
+	JMP  over302
 
-many310:
+many303:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany301
+	JMP   few304
 
-special320:
+around315:
+	VMOVNTDQ Z4, (BX)
+	JMP      stored314
+
+around317:
+	VMOVNTDQ Z4, 64(BX)
+	JMP      stored316
+
+special313:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow325
+	JEQ     narrow318
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored319
+	JMP     stored312
 
-narrow325:
+narrow318:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip319
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty327
+	JEQ          empty320
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -14647,10 +14573,10 @@ narrow325:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty327:
-skip326:
+empty320:
+skip319:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip328
+	JEQ       skip321
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -14664,61 +14590,59 @@ skip326:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip328:
-	JMP final318
+skip321:
+	JMP final311
 
-empty312:
+empty305:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed317
+	JNE       summed310
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around322
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored330
+	JMP       stored312
 
-around329:
+around322:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored312
 
-stored330:
-	JMP stored319
-
-tooMany308:
+tooMany301:
 	MOVQ R8, results+24(FP)
 
-over309:
+over302:
 	ADDQ  $0x00000080, R9
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip331
+	JEQ   skip323
 	ADDQ  $+128, to+72(FP)
 
-skip331:
+skip323:
 	SUBQ $0x00000040, R10
 
-narrower306:
+narrower299:
 	CMPQ R10, $0x00000020
-	JLT  narrower333
+	JLT  narrower325
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over336
+	JGE  over328
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result334:
+result326:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many337
+	JGT  many329
 
-few338:
+few330:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty339
+	JGE     empty331
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14729,9 +14653,9 @@ few338:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows341
+	JGE     rows333
 
-row340:
+row332:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -14751,13 +14675,13 @@ row340:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row340
+	JLT          row332
 
-rows341:
+rows333:
 	CMPQ R13, DI
-	JGE  rows343
+	JGE  rows335
 
-row342:
+row334:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14774,7 +14698,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14791,7 +14715,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14808,7 +14732,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14825,14 +14749,14 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row342
+	JLT          row334
 
-rows343:
-summed344:
+rows335:
+summed336:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special347
+	JNE  special339
 
-final345:
+final337:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -14847,40 +14771,40 @@ final345:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around348
+	JNE           around341
 	VMOVDQU64     Z2, (BX)
-	JMP           stored349
 
-around348:
-	VMOVNTDQ Z2, (BX)
-
-stored349:
-stored346:
+stored340:
+stored338:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result334
-	JMP  over336
+	JLT  result326
+	JMP  over328
 
-many337:
+many329:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany335
-	JMP   few338
+	JEQ   tooMany327
+	JMP   few330
 
-special347:
+around341:
+	VMOVNTDQ Z2, (BX)
+	JMP      stored340
+
+special339:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow350
+	JEQ     narrow342
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored346
+	JMP     stored338
 
-narrow350:
+narrow342:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip351
+	JEQ          skip343
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty352
+	JEQ          empty344
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -14888,10 +14812,10 @@ narrow350:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty352:
-skip351:
+empty344:
+skip343:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip353
+	JEQ       skip345
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -14899,58 +14823,56 @@ skip351:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip353:
-	JMP final345
+skip345:
+	JMP final337
 
-empty339:
+empty331:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed344
+	JNE       summed336
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around354
+	JNE       around346
 	VMOVDQU64 Z0, (BX)
-	JMP       stored355
+	JMP       stored338
 
-around354:
+around346:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored338
 
-stored355:
-	JMP stored346
-
-tooMany335:
+tooMany327:
 	MOVQ R8, results+24(FP)
 
-over336:
+over328:
 	ADDQ  $0x00000040, R9
 	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip356
+	JEQ   skip347
 	ADDQ  $+64, to+72(FP)
 
-skip356:
+skip347:
 	SUBQ $0x00000020, R10
 
-narrower333:
+narrower325:
 	CMPQ R10, $0x00000010
-	JLT  narrower358
+	JLT  narrower349
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over361
+	JGE  over352
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result359:
+result350:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many362
+	JGT  many353
 
-few363:
+few354:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty364
+	JGE     empty355
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14961,9 +14883,9 @@ few363:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows366
+	JGE     rows357
 
-row365:
+row356:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -14979,13 +14901,13 @@ row365:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row365
+	JLT          row356
 
-rows366:
+rows357:
 	CMPQ R13, DI
-	JGE  rows368
+	JGE  rows359
 
-row367:
+row358:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14998,7 +14920,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15011,7 +14933,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15024,7 +14946,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15037,7 +14959,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15050,7 +14972,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15063,7 +14985,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15076,7 +14998,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15089,14 +15011,14 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row367
+	JLT          row358
 
-rows368:
-summed369:
+rows359:
+summed360:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special372
+	JNE  special363
 
-final370:
+final361:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -15105,108 +15027,106 @@ final370:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around373
+	JNE           around365
 	VMOVDQU64     Y1, (BX)
-	JMP           stored374
 
-around373:
-	VMOVNTDQ Y1, (BX)
-
-stored374:
-stored371:
+stored364:
+stored362:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result359
-	JMP  over361
+	JLT  result350
+	JMP  over352
 
-many362:
+many353:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany360
-	JMP   few363
+	JEQ   tooMany351
+	JMP   few354
 
-special372:
+around365:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored364
+
+special363:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow375
+	JEQ     narrow366
 	VMOVUPS Z0, (BX)
-	JMP     stored371
+	JMP     stored362
 
-narrow375:
+narrow366:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip376
+	JEQ          skip367
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty377
+	JEQ          empty368
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty377:
-skip376:
+empty368:
+skip367:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip369
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip378:
-	JMP final370
+skip369:
+	JMP final361
 
-empty364:
+empty355:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed369
+	JNE       summed360
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around379
+	JNE       around370
 	VMOVDQU64 Y0, (BX)
-	JMP       stored380
+	JMP       stored362
 
-around379:
+around370:
 	VMOVNTDQ Y0, (BX)
+	JMP      stored362
 
-stored380:
-	JMP stored371
-
-tooMany360:
+tooMany351:
 	MOVQ R8, results+24(FP)
 
-over361:
+over352:
 	ADDQ  $0x00000020, R9
 	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip381
+	JEQ   skip371
 	ADDQ  $+32, to+72(FP)
 
-skip381:
+skip371:
 	SUBQ $0x00000010, R10
 
-narrower358:
+narrower349:
 	TESTQ R10, R10
-	JLE   done382
+	JLE   done372
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over385
+	JGE   over375
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result383:
+result373:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many386
+	JGT  many376
 
-few387:
+few377:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty388
+	JGE     empty378
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15217,9 +15137,9 @@ few387:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows390
+	JGE     rows380
 
-row389:
+row379:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -15235,13 +15155,13 @@ row389:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row389
+	JLT          row379
 
-rows390:
+rows380:
 	CMPQ R13, DI
-	JGE  rows392
+	JGE  rows382
 
-row391:
+row381:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15254,7 +15174,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15267,7 +15187,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15280,7 +15200,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15293,7 +15213,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15306,7 +15226,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15319,7 +15239,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15332,7 +15252,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15345,14 +15265,14 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row391
+	JLT          row381
 
-rows392:
-summed393:
+rows382:
+summed383:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special396
+	JNE  special386
 
-final394:
+final384:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -15362,56 +15282,56 @@ final394:
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 
-stored395:
+stored385:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result383
-	JMP  over385
+	JLT  result373
+	JMP  over375
 
-many386:
+many376:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany384
-	JMP   few387
+	JEQ   tooMany374
+	JMP   few377
 
-special396:
+special386:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow397
+	JEQ     narrow387
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored395
+	JMP     stored385
 
-narrow397:
+narrow387:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip398
+	JEQ          skip388
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty399
+	JEQ          empty389
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty399:
-skip398:
+empty389:
+skip388:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip400
+	JEQ         skip390
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip400:
-	JMP final394
+skip390:
+	JMP final384
 
-empty388:
-	JMP summed393
+empty378:
+	JMP summed383
 
-tooMany384:
+tooMany374:
 	MOVQ R8, results+24(FP)
 
-over385:
-done382:
+over375:
+done372:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -15434,30 +15354,30 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none401
+	JEQ   none391
 	SUBQ  CX, DX
 
-none401:
+none391:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile402:
+tile392:
 	CMPQ R10, $0x00000080
-	JLT  narrower403
+	JLT  narrower393
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over406
+	JGE  over396
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result404:
+result394:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty407
+	JGE          empty397
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -15482,9 +15402,9 @@ result404:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows410
+	JGE          rows400
 
-row409:
+row399:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -15544,13 +15464,13 @@ row409:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row409
+	JLT        row399
 
-rows410:
+rows400:
 	CMPQ R11, DI
-	JGE  rows412
+	JGE  rows402
 
-row411:
+row401:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -15604,9 +15524,9 @@ row411:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row411
+	JLT       row401
 
-rows412:
+rows402:
 	VPMOVZXBW     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -15625,7 +15545,7 @@ rows412:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none413
+	JEQ           none403
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -15732,10 +15652,10 @@ rows412:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none413:
-	JMP stored408
+none403:
+	JMP stored398
 
-empty407:
+empty397:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -15762,7 +15682,7 @@ empty407:
 	VPERMT2W     Z7, Z19, Z20
 	VMOVUPS      Z20, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none414
+	JEQ          none404
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -15789,39 +15709,39 @@ empty407:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none414:
-stored408:
+none404:
+stored398:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result404
-	JMP  over406
+	JLT  result394
+	JMP  over396
 	MOVQ R8, results+24(FP)
 
-over406:
+over396:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile402
+	JMP  tile392
 
-narrower403:
+narrower393:
 	CMPQ R10, $0x00000040
-	JLT  narrower416
+	JLT  narrower406
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over419
+	JGE  over409
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result417:
+result407:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty420
+	JGE          empty410
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -15838,9 +15758,9 @@ result417:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows423
+	JGE          rows413
 
-row422:
+row412:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -15874,13 +15794,13 @@ row422:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row422
+	JLT        row412
 
-rows423:
+rows413:
 	CMPQ R11, DI
-	JGE  rows425
+	JGE  rows415
 
-row424:
+row414:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -15910,9 +15830,9 @@ row424:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row424
+	JLT       row414
 
-rows425:
+rows415:
 	VPMOVZXBW     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -15923,7 +15843,7 @@ rows425:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none426
+	JEQ           none416
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -15982,10 +15902,10 @@ rows425:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none426:
-	JMP stored421
+none416:
+	JMP stored411
 
-empty420:
+empty410:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -16000,7 +15920,7 @@ empty420:
 	VPERMT2W     Z3, Z4, Z5
 	VMOVUPS      Z5, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none427
+	JEQ          none417
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16019,38 +15939,38 @@ empty420:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none427:
-stored421:
+none417:
+stored411:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result417
-	JMP  over419
+	JLT  result407
+	JMP  over409
 	MOVQ R8, results+24(FP)
 
-over419:
+over409:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower416:
+narrower406:
 	CMPQ R10, $0x00000020
-	JLT  narrower429
+	JLT  narrower419
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over432
+	JGE  over422
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result430:
+result420:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty433
+	JGE          empty423
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -16063,9 +15983,9 @@ result430:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows436
+	JGE          rows426
 
-row435:
+row425:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -16086,13 +16006,13 @@ row435:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row435
+	JLT        row425
 
-rows436:
+rows426:
 	CMPQ R11, DI
-	JGE  rows438
+	JGE  rows428
 
-row437:
+row427:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16110,7 +16030,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16128,7 +16048,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16146,7 +16066,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16164,16 +16084,16 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row437
+	JLT       row427
 
-rows438:
+rows428:
 	VPMOVZXBW     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none439
+	JEQ           none429
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -16208,10 +16128,10 @@ rows438:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none439:
-	JMP stored434
+none429:
+	JMP stored424
 
-empty433:
+empty423:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
@@ -16220,7 +16140,7 @@ empty433:
 	VPERMT2W     Z1, Z2, Z3
 	VMOVUPS      Z3, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none440
+	JEQ          none430
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16235,38 +16155,38 @@ empty433:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none440:
-stored434:
+none430:
+stored424:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result430
-	JMP  over432
+	JLT  result420
+	JMP  over422
 	MOVQ R8, results+24(FP)
 
-over432:
+over422:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower429:
+narrower419:
 	CMPQ R10, $0x00000010
-	JLT  narrower442
+	JLT  narrower432
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over445
+	JGE  over435
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result443:
+result433:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty446
+	JGE          empty436
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -16277,9 +16197,9 @@ result443:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows449
+	JGE          rows439
 
-row448:
+row438:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -16294,13 +16214,13 @@ row448:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row448
+	JLT        row438
 
-rows449:
+rows439:
 	CMPQ R11, DI
-	JGE  rows451
+	JGE  rows441
 
-row450:
+row440:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16312,7 +16232,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16324,7 +16244,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16336,7 +16256,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16348,7 +16268,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16360,7 +16280,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16372,7 +16292,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16384,7 +16304,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16396,15 +16316,15 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row450
+	JLT       row440
 
-rows451:
+rows441:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none452
+	JEQ           none442
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -16427,17 +16347,17 @@ rows451:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none452:
-	JMP stored447
+none442:
+	JMP stored437
 
-empty446:
+empty436:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VPSRLD       $0x10, Z0, Z1
 	VPMOVDW      Z1, Y1
 	VMOVUPS      Y1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none453
+	JEQ          none443
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16450,41 +16370,41 @@ empty446:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none453:
-stored447:
+none443:
+stored437:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result443
-	JMP  over445
+	JLT  result433
+	JMP  over435
 	MOVQ R8, results+24(FP)
 
-over445:
+over435:
 	ADDQ $0x00000020, R9
 	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower442:
+narrower432:
 	TESTQ R10, R10
-	JLE   done454
+	JLE   done444
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over457
+	JGE   over447
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result455:
+result445:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty458
+	JGE          empty448
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -16495,9 +16415,9 @@ result455:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows461
+	JGE          rows451
 
-row460:
+row450:
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -16512,13 +16432,13 @@ row460:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row460
+	JLT         row450
 
-rows461:
+rows451:
 	CMPQ R11, DI
-	JGE  rows463
+	JGE  rows453
 
-row462:
+row452:
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16530,7 +16450,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16542,7 +16462,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16554,7 +16474,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16566,7 +16486,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16578,7 +16498,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16590,7 +16510,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16602,7 +16522,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16614,15 +16534,15 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row462
+	JLT         row452
 
-rows463:
+rows453:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none464
+	JEQ           none454
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -16646,17 +16566,17 @@ rows463:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none464:
-	JMP stored459
+none454:
+	JMP stored449
 
-empty458:
+empty448:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VPSRLD       $0x10, Z0, Z1
 	VPMOVDW      Z1, Y1
 	VMOVDQU16    Y1, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none465
+	JEQ          none455
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16670,18 +16590,18 @@ empty458:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none465:
-stored459:
+none455:
+stored449:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result455
-	JMP  over457
+	JLT  result445
+	JMP  over447
 	MOVQ R8, results+24(FP)
 
-over457:
-done454:
+over447:
+done444:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -17137,107 +17057,67 @@ final21:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
+	JNE       around25
 	VMOVDQU64 Y16, (DX)
 	VMOVDQU64 Y17, 32(DX)
-	JMP       stored25
 
-around24:
-	VMOVNTDQ Y16, (DX)
-	VMOVNTDQ Y17, 32(DX)
-
-stored25:
+stored24:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Y16, 64(DX)
 	VMOVDQU64 Y17, 96(DX)
-	JMP       stored27
 
-around26:
-	VMOVNTDQ Y16, 64(DX)
-	VMOVNTDQ Y17, 96(DX)
-
-stored27:
+stored26:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Y16, 128(DX)
 	VMOVDQU64 Y17, 160(DX)
-	JMP       stored29
 
-around28:
-	VMOVNTDQ Y16, 128(DX)
-	VMOVNTDQ Y17, 160(DX)
-
-stored29:
+stored28:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around31
 	VMOVDQU64 Y16, 192(DX)
 	VMOVDQU64 Y17, 224(DX)
-	JMP       stored31
 
-around30:
-	VMOVNTDQ Y16, 192(DX)
-	VMOVNTDQ Y17, 224(DX)
-
-stored31:
+stored30:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around33
 	VMOVDQU64 Y16, 256(DX)
 	VMOVDQU64 Y17, 288(DX)
-	JMP       stored33
 
-around32:
-	VMOVNTDQ Y16, 256(DX)
-	VMOVNTDQ Y17, 288(DX)
-
-stored33:
+stored32:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around35
 	VMOVDQU64 Y16, 320(DX)
 	VMOVDQU64 Y17, 352(DX)
-	JMP       stored35
 
-around34:
-	VMOVNTDQ Y16, 320(DX)
-	VMOVNTDQ Y17, 352(DX)
-
-stored35:
+stored34:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
+	JNE       around37
 	VMOVDQU64 Y16, 384(DX)
 	VMOVDQU64 Y17, 416(DX)
-	JMP       stored37
 
-around36:
-	VMOVNTDQ Y16, 384(DX)
-	VMOVNTDQ Y17, 416(DX)
-
-stored37:
+stored36:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
+	JNE       around39
 	VMOVDQU64 Y16, 448(DX)
 	VMOVDQU64 Y17, 480(DX)
-	JMP       stored39
 
-around38:
-	VMOVNTDQ Y16, 448(DX)
-	VMOVNTDQ Y17, 480(DX)
-
-stored39:
+stored38:
 stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -17395,6 +17275,46 @@ row42:
 rows43:
 	JMP summed8
 
+around25:
+	VMOVNTDQ Y16, (DX)
+	VMOVNTDQ Y17, 32(DX)
+	JMP      stored24
+
+around27:
+	VMOVNTDQ Y16, 64(DX)
+	VMOVNTDQ Y17, 96(DX)
+	JMP      stored26
+
+around29:
+	VMOVNTDQ Y16, 128(DX)
+	VMOVNTDQ Y17, 160(DX)
+	JMP      stored28
+
+around31:
+	VMOVNTDQ Y16, 192(DX)
+	VMOVNTDQ Y17, 224(DX)
+	JMP      stored30
+
+around33:
+	VMOVNTDQ Y16, 256(DX)
+	VMOVNTDQ Y17, 288(DX)
+	JMP      stored32
+
+around35:
+	VMOVNTDQ Y16, 320(DX)
+	VMOVNTDQ Y17, 352(DX)
+	JMP      stored34
+
+around37:
+	VMOVNTDQ Y16, 384(DX)
+	VMOVNTDQ Y17, 416(DX)
+	JMP      stored36
+
+around39:
+	VMOVNTDQ Y16, 448(DX)
+	VMOVNTDQ Y17, 480(DX)
+	JMP      stored38
+
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow44
@@ -17496,7 +17416,7 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored49
+	JMP       stored22
 
 around48:
 	VMOVNTDQ Z0, (DX)
@@ -17507,9 +17427,7 @@ around48:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-
-stored49:
-	JMP stored22
+	JMP      stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -17518,32 +17436,32 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip50
+	JEQ   skip49
 	ADDQ  $+512, to+56(FP)
 
-skip50:
+skip49:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower52
+	JLT  narrower51
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over55
+	JGE  over54
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result53:
+result52:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many56
+	JGT  many55
 
-few57:
+few56:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -17553,11 +17471,11 @@ few57:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty59
+	JGE     empty58
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none60
+	JEQ     none59
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide61
+	JNE     wide60
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -17568,9 +17486,9 @@ few57:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows63
+	JGE     rows62
 
-row62:
+row61:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -17608,13 +17526,13 @@ row62:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row62
+	JLT          row61
 
-rows63:
+rows62:
 	CMPQ R11, SI
-	JGE  rows65
+	JGE  rows64
 
-row64:
+row63:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y8
@@ -17646,21 +17564,21 @@ row64:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row64
+	JLT          row63
 
-rows65:
-	JMP summed58
+rows64:
+	JMP summed57
 
-none60:
+none59:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows67
+	JGE     rows66
 
-row66:
+row65:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -17687,13 +17605,13 @@ row66:
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row66
+	JLT        row65
 
-rows67:
+rows66:
 	CMPQ R10, SI
-	JGE  rows69
+	JGE  rows68
 
-row68:
+row67:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z8
@@ -17714,81 +17632,61 @@ row68:
 	VADDPS    Z8, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row68
+	JLT       row67
 
-rows69:
-summed58:
-summed70:
+rows68:
+summed57:
+summed69:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special73
+	JNE  special72
 
-final71:
+final70:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around74
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
-	JMP       stored75
 
-around74:
-	VMOVNTDQ Y8, (DX)
-	VMOVNTDQ Y9, 32(DX)
-
-stored75:
+stored73:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around76
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
-	JMP       stored77
 
-around76:
-	VMOVNTDQ Y8, 64(DX)
-	VMOVNTDQ Y9, 96(DX)
-
-stored77:
+stored75:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around78
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
-	JMP       stored79
 
-around78:
-	VMOVNTDQ Y8, 128(DX)
-	VMOVNTDQ Y9, 160(DX)
-
-stored79:
+stored77:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around80
 	VMOVDQU64 Y8, 192(DX)
 	VMOVDQU64 Y9, 224(DX)
-	JMP       stored81
 
-around80:
-	VMOVNTDQ Y8, 192(DX)
-	VMOVNTDQ Y9, 224(DX)
-
-stored81:
-stored72:
+stored79:
+stored71:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result53
-	JMP  over55
+	JLT  result52
+	JMP  over54
 
-many56:
+many55:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany54
-	JMP   few57
+	JEQ   tooMany53
+	JMP   few56
 
-wide61:
+wide60:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -17799,9 +17697,9 @@ wide61:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows83
+	JGE     rows82
 
-row82:
+row81:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -17838,13 +17736,13 @@ row82:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row82
+	JLT          row81
 
-rows83:
+rows82:
 	CMPQ R11, SI
-	JGE  rows85
+	JGE  rows84
 
-row84:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -17875,14 +17773,34 @@ row84:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row84
+	JLT          row83
 
-rows85:
-	JMP summed58
+rows84:
+	JMP summed57
 
-special73:
+around74:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+	JMP      stored73
+
+around76:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+	JMP      stored75
+
+around78:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+	JMP      stored77
+
+around80:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+	JMP      stored79
+
+special72:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
+	JEQ     narrow85
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -17891,14 +17809,14 @@ special73:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored72
+	JMP     stored71
 
-narrow86:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip87
+	JEQ          skip86
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty88
+	JEQ          empty87
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R10, X19, X19
@@ -17912,10 +17830,10 @@ narrow86:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty88:
-skip87:
+empty87:
+skip86:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip89
+	JEQ       skip88
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -17933,61 +17851,59 @@ skip87:
 	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip89:
-	JMP final71
+skip88:
+	JMP final70
 
-empty59:
+empty58:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed70
+	JNE       summed69
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
+	JNE       around89
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored91
+	JMP       stored71
 
-around90:
+around89:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored71
 
-stored91:
-	JMP stored72
-
-tooMany54:
+tooMany53:
 	MOVQ DI, results+24(FP)
 
-over55:
+over54:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip92
+	JEQ   skip90
 	ADDQ  $+256, to+56(FP)
 
-skip92:
+skip90:
 	SUBQ $0x00000080, R9
 
-narrower52:
+narrower51:
 	CMPQ R9, $0x00000060
-	JLT  narrower94
+	JLT  narrower92
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over97
+	JGE  over95
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result95:
+result93:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many98
+	JGT  many96
 
-few99:
+few97:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -17995,11 +17911,11 @@ few99:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty101
+	JGE     empty99
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none102
+	JEQ     none100
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide103
+	JNE     wide101
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -18010,9 +17926,9 @@ few99:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows105
+	JGE     rows103
 
-row104:
+row102:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18043,13 +17959,13 @@ row104:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row104
+	JLT          row102
 
-rows105:
+rows103:
 	CMPQ R11, SI
-	JGE  rows107
+	JGE  rows105
 
-row106:
+row104:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y6
@@ -18075,21 +17991,21 @@ row106:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row106
+	JLT          row104
 
-rows107:
-	JMP summed100
+rows105:
+	JMP summed98
 
-none102:
+none100:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows109
+	JGE     rows107
 
-row108:
+row106:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18111,13 +18027,13 @@ row108:
 	VADDPS     Z6, Z5, Z5
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row108
+	JLT        row106
 
-rows109:
+rows107:
 	CMPQ R10, SI
-	JGE  rows111
+	JGE  rows109
 
-row110:
+row108:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z6
@@ -18134,68 +18050,53 @@ row110:
 	VADDPS    Z6, Z5, Z5
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row110
+	JLT       row108
 
-rows111:
-summed100:
-summed112:
+rows109:
+summed98:
+summed110:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special115
+	JNE  special113
 
-final113:
+final111:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around115
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
-	JMP       stored117
 
-around116:
-	VMOVNTDQ Y6, (DX)
-	VMOVNTDQ Y7, 32(DX)
-
-stored117:
+stored114:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around118
+	JNE       around117
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
-	JMP       stored119
 
-around118:
-	VMOVNTDQ Y6, 64(DX)
-	VMOVNTDQ Y7, 96(DX)
-
-stored119:
+stored116:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around119
 	VMOVDQU64 Y6, 128(DX)
 	VMOVDQU64 Y7, 160(DX)
-	JMP       stored121
 
-around120:
-	VMOVNTDQ Y6, 128(DX)
-	VMOVNTDQ Y7, 160(DX)
-
-stored121:
-stored114:
+stored118:
+stored112:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result95
-	JMP  over97
+	JLT  result93
+	JMP  over95
 
-many98:
+many96:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany96
-	JMP   few99
+	JEQ   tooMany94
+	JMP   few97
 
-wide103:
+wide101:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18206,9 +18107,9 @@ wide103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows121
 
-row122:
+row120:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18238,13 +18139,13 @@ row122:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row122
+	JLT          row120
 
-rows123:
+rows121:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows123
 
-row124:
+row122:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -18269,28 +18170,43 @@ row124:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row124
+	JLT          row122
 
-rows125:
-	JMP summed100
+rows123:
+	JMP summed98
 
-special115:
+around115:
+	VMOVNTDQ Y6, (DX)
+	VMOVNTDQ Y7, 32(DX)
+	JMP      stored114
+
+around117:
+	VMOVNTDQ Y6, 64(DX)
+	VMOVNTDQ Y7, 96(DX)
+	JMP      stored116
+
+around119:
+	VMOVNTDQ Y6, 128(DX)
+	VMOVNTDQ Y7, 160(DX)
+	JMP      stored118
+
+special113:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow126
+	JEQ     narrow124
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	VMOVUPS Z4, 256(DX)
 	VMOVUPS Z5, 320(DX)
-	JMP     stored114
+	JMP     stored112
 
-narrow126:
+narrow124:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip127
+	JEQ          skip125
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty128
+	JEQ          empty126
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R10, X20, X20
@@ -18302,10 +18218,10 @@ narrow126:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty128:
-skip127:
+empty126:
+skip125:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip129
+	JEQ       skip127
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -18319,69 +18235,67 @@ skip127:
 	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip129:
-	JMP final113
+skip127:
+	JMP final111
 
-empty101:
+empty99:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed112
+	JNE       summed110
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
+	JNE       around128
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
-	JMP       stored131
+	JMP       stored112
 
-around130:
+around128:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
+	JMP      stored112
 
-stored131:
-	JMP stored114
-
-tooMany96:
+tooMany94:
 	MOVQ DI, results+24(FP)
 
-over97:
+over95:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip132
+	JEQ   skip129
 	ADDQ  $+192, to+56(FP)
 
-skip132:
+skip129:
 	SUBQ $0x00000060, R9
 
-narrower94:
+narrower92:
 	CMPQ R9, $0x00000040
-	JLT  narrower134
+	JLT  narrower131
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over137
+	JGE  over134
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result135:
+result132:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many138
+	JGT  many135
 
-few139:
+few136:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty141
+	JGE     empty138
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none142
+	JEQ     none139
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide143
+	JNE     wide140
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -18392,9 +18306,9 @@ few139:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows145
+	JGE     rows142
 
-row144:
+row141:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18418,13 +18332,13 @@ row144:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row144
+	JLT          row141
 
-rows145:
+rows142:
 	CMPQ R11, SI
-	JGE  rows147
+	JGE  rows144
 
-row146:
+row143:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y4
@@ -18444,21 +18358,21 @@ row146:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row146
+	JLT          row143
 
-rows147:
-	JMP summed140
+rows144:
+	JMP summed137
 
-none142:
+none139:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows149
+	JGE     rows146
 
-row148:
+row145:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18475,13 +18389,13 @@ row148:
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row148
+	JLT        row145
 
-rows149:
+rows146:
 	CMPQ R10, SI
-	JGE  rows151
+	JGE  rows148
 
-row150:
+row147:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z4
@@ -18494,55 +18408,45 @@ row150:
 	VADDPS    Z4, Z3, Z3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row150
+	JLT       row147
 
-rows151:
-summed140:
-summed152:
+rows148:
+summed137:
+summed149:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special155
+	JNE  special152
 
-final153:
+final150:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around156
+	JNE       around154
 	VMOVDQU64 Y4, (DX)
 	VMOVDQU64 Y5, 32(DX)
-	JMP       stored157
 
-around156:
-	VMOVNTDQ Y4, (DX)
-	VMOVNTDQ Y5, 32(DX)
-
-stored157:
+stored153:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around158
+	JNE       around156
 	VMOVDQU64 Y4, 64(DX)
 	VMOVDQU64 Y5, 96(DX)
-	JMP       stored159
 
-around158:
-	VMOVNTDQ Y4, 64(DX)
-	VMOVNTDQ Y5, 96(DX)
-
-stored159:
-stored154:
+stored155:
+stored151:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result135
-	JMP  over137
+	JLT  result132
+	JMP  over134
 
-many138:
+many135:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany136
-	JMP   few139
+	JEQ   tooMany133
+	JMP   few136
 
-wide143:
+wide140:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18553,9 +18457,9 @@ wide143:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows161
+	JGE     rows158
 
-row160:
+row157:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18578,13 +18482,13 @@ row160:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row160
+	JLT          row157
 
-rows161:
+rows158:
 	CMPQ R11, SI
-	JGE  rows163
+	JGE  rows160
 
-row162:
+row159:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -18603,26 +18507,36 @@ row162:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row162
+	JLT          row159
 
-rows163:
-	JMP summed140
+rows160:
+	JMP summed137
 
-special155:
+around154:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+	JMP      stored153
+
+around156:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+	JMP      stored155
+
+special152:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow164
+	JEQ     narrow161
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored154
+	JMP     stored151
 
-narrow164:
+narrow161:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip162
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty166
+	JEQ          empty163
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R10, X21, X21
@@ -18632,10 +18546,10 @@ narrow164:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty166:
-skip165:
+empty163:
+skip162:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip167
+	JEQ       skip164
 	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(DX), Z4
@@ -18645,65 +18559,63 @@ skip165:
 	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip167:
-	JMP final153
+skip164:
+	JMP final150
 
-empty141:
+empty138:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed152
+	JNE       summed149
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around165
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored169
+	JMP       stored151
 
-around168:
+around165:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored151
 
-stored169:
-	JMP stored154
-
-tooMany136:
+tooMany133:
 	MOVQ DI, results+24(FP)
 
-over137:
+over134:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip170
+	JEQ   skip166
 	ADDQ  $+128, to+56(FP)
 
-skip170:
+skip166:
 	SUBQ $0x00000040, R9
 
-narrower134:
+narrower131:
 	CMPQ R9, $0x00000020
-	JLT  narrower172
+	JLT  narrower168
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over175
+	JGE  over171
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result173:
+result169:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many176
+	JGT  many172
 
-few177:
+few173:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty175
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none176
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide181
+	JNE     wide177
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -18714,9 +18626,9 @@ few177:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows183
+	JGE     rows179
 
-row182:
+row178:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18733,13 +18645,13 @@ row182:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row182
+	JLT          row178
 
-rows183:
+rows179:
 	CMPQ R11, SI
-	JGE  rows185
+	JGE  rows181
 
-row184:
+row180:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18753,7 +18665,7 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows185
+	JGE          rows181
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18767,7 +18679,7 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows185
+	JGE          rows181
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18781,7 +18693,7 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows185
+	JGE          rows181
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18795,21 +18707,21 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row184
+	JLT          row180
 
-rows185:
-	JMP summed178
+rows181:
+	JMP summed174
 
-none180:
+none176:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows187
+	JGE     rows183
 
-row186:
+row182:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18821,13 +18733,13 @@ row186:
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row186
+	JLT        row182
 
-rows187:
+rows183:
 	CMPQ R10, SI
-	JGE  rows189
+	JGE  rows185
 
-row188:
+row184:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18836,7 +18748,7 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18845,7 +18757,7 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18854,7 +18766,7 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18863,42 +18775,37 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row188
+	JLT       row184
 
-rows189:
-summed178:
-summed190:
+rows185:
+summed174:
+summed186:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special193
+	JNE  special189
 
-final191:
+final187:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around194
+	JNE       around191
 	VMOVDQU64 Y2, (DX)
 	VMOVDQU64 Y3, 32(DX)
-	JMP       stored195
 
-around194:
-	VMOVNTDQ Y2, (DX)
-	VMOVNTDQ Y3, 32(DX)
-
-stored195:
-stored192:
+stored190:
+stored188:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result169
+	JMP  over171
 
-many176:
+many172:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany174
-	JMP   few177
+	JEQ   tooMany170
+	JMP   few173
 
-wide181:
+wide177:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18909,9 +18816,9 @@ wide181:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows197
+	JGE     rows193
 
-row196:
+row192:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18927,13 +18834,13 @@ row196:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row196
+	JLT          row192
 
-rows197:
+rows193:
 	CMPQ R11, SI
-	JGE  rows199
+	JGE  rows195
 
-row198:
+row194:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -18946,7 +18853,7 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -18959,7 +18866,7 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -18972,7 +18879,7 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -18985,24 +18892,29 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row198
+	JLT          row194
 
-rows199:
-	JMP summed178
+rows195:
+	JMP summed174
 
-special193:
+around191:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+	JMP      stored190
+
+special189:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow200
+	JEQ     narrow196
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored192
+	JMP     stored188
 
-narrow200:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip201
+	JEQ          skip197
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty202
+	JEQ          empty198
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R10, X22, X22
@@ -19010,71 +18922,69 @@ narrow200:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty202:
-skip201:
+empty198:
+skip197:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip203
+	JEQ       skip199
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip203:
-	JMP final191
+skip199:
+	JMP final187
 
-empty179:
+empty175:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed190
+	JNE       summed186
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around200
 	VMOVDQU64 Z0, (DX)
-	JMP       stored205
+	JMP       stored188
 
-around204:
+around200:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored188
 
-stored205:
-	JMP stored192
-
-tooMany174:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over175:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip206
+	JEQ   skip201
 	ADDQ  $+64, to+56(FP)
 
-skip206:
+skip201:
 	SUBQ $0x00000020, R9
 
-narrower172:
+narrower168:
 	CMPQ R9, $0x00000010
-	JLT  narrower208
+	JLT  narrower203
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over211
+	JGE  over206
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result209:
+result204:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many212
+	JGT  many207
 
-few213:
+few208:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty215
+	JGE     empty210
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none216
+	JEQ     none211
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide217
+	JNE     wide212
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -19085,9 +18995,9 @@ few213:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows219
+	JGE     rows214
 
-row218:
+row213:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -19101,13 +19011,13 @@ row218:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row218
+	JLT          row213
 
-rows219:
+rows214:
 	CMPQ R11, SI
-	JGE  rows221
+	JGE  rows216
 
-row220:
+row215:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19118,7 +19028,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19129,7 +19039,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19140,7 +19050,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19151,7 +19061,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19162,7 +19072,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19173,7 +19083,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19184,7 +19094,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19195,21 +19105,21 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row220
+	JLT          row215
 
-rows221:
-	JMP summed214
+rows216:
+	JMP summed209
 
-none216:
+none211:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows223
+	JGE     rows218
 
-row222:
+row217:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -19219,101 +19129,97 @@ row222:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row222
+	JLT        row217
 
-rows223:
+rows218:
 	CMPQ R10, SI
-	JGE  rows225
+	JGE  rows220
 
-row224:
+row219:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row224
+	JLT       row219
 
-rows225:
-summed214:
-summed226:
+rows220:
+summed209:
+summed221:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special229
+	JNE  special224
 
-final227:
+final222:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around226
 	VMOVDQU64 Y1, (DX)
-	JMP       stored231
 
-around230:
-	VMOVNTDQ Y1, (DX)
-
-stored231:
-stored228:
+stored225:
+stored223:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result209
-	JMP  over211
+	JLT  result204
+	JMP  over206
 
-many212:
+many207:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany210
-	JMP   few213
+	JEQ   tooMany205
+	JMP   few208
 
-wide217:
+wide212:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -19324,9 +19230,9 @@ wide217:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows233
+	JGE     rows228
 
-row232:
+row227:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -19339,13 +19245,13 @@ row232:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row232
+	JLT          row227
 
-rows233:
+rows228:
 	CMPQ R11, SI
-	JGE  rows235
+	JGE  rows230
 
-row234:
+row229:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19355,7 +19261,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19365,7 +19271,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19375,7 +19281,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19385,7 +19291,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19395,7 +19301,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19405,7 +19311,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19415,7 +19321,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19425,95 +19331,97 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row234
+	JLT          row229
 
-rows235:
-	JMP summed214
+rows230:
+	JMP summed209
 
-special229:
+around226:
+	VMOVNTDQ Y1, (DX)
+	JMP      stored225
+
+special224:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow236
+	JEQ     narrow231
 	VMOVUPS Z0, (DX)
-	JMP     stored228
+	JMP     stored223
 
-narrow236:
+narrow231:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip237
+	JEQ          skip232
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty238
+	JEQ          empty233
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty238:
-skip237:
+empty233:
+skip232:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip239
+	JEQ       skip234
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip239:
-	JMP final227
+skip234:
+	JMP final222
 
-empty215:
+empty210:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed226
+	JNE       summed221
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around240
+	JNE       around235
 	VMOVDQU64 Y0, (DX)
-	JMP       stored241
+	JMP       stored223
 
-around240:
+around235:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored223
 
-stored241:
-	JMP stored228
-
-tooMany210:
+tooMany205:
 	MOVQ DI, results+24(FP)
 
-over211:
+over206:
 	ADDQ  $0x00000020, R8
 	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip242
+	JEQ   skip236
 	ADDQ  $+32, to+56(FP)
 
-skip242:
+skip236:
 	SUBQ $0x00000010, R9
 
-narrower208:
+narrower203:
 	TESTQ R9, R9
-	JLE   done243
+	JLE   done237
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over246
+	JGE   over240
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result244:
+result238:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many247
+	JGT  many241
 
-few248:
+few242:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty250
+	JGE     empty244
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none251
+	JEQ     none245
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide252
+	JNE     wide246
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x02, R9
@@ -19524,9 +19432,9 @@ few248:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows254
+	JGE     rows248
 
-row253:
+row247:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -19540,13 +19448,13 @@ row253:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row253
+	JLT          row247
 
-rows254:
+rows248:
 	CMPQ R10, SI
-	JGE  rows256
+	JGE  rows250
 
-row255:
+row249:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19557,7 +19465,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19568,7 +19476,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19579,7 +19487,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19590,7 +19498,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19601,7 +19509,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19612,7 +19520,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19623,7 +19531,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19634,21 +19542,21 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row255
+	JLT          row249
 
-rows256:
-	JMP summed249
+rows250:
+	JMP summed243
 
-none251:
+none245:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows258
+	JGE     rows252
 
-row257:
+row251:
 	MOVQ        128(R9), R11
 	IMULQ       AX, R11
 	MOVQ        (R9), R10
@@ -19658,94 +19566,94 @@ row257:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row257
+	JLT         row251
 
-rows258:
+rows252:
 	CMPQ R9, SI
-	JGE  rows260
+	JGE  rows254
 
-row259:
+row253:
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row259
+	JLT         row253
 
-rows260:
-summed249:
-summed261:
+rows254:
+summed243:
+summed255:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special264
+	JNE  special258
 
-final262:
+final256:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
 
-stored263:
+stored257:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result244
-	JMP  over246
+	JLT  result238
+	JMP  over240
 
-many247:
+many241:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany245
-	JMP   few248
+	JEQ   tooMany239
+	JMP   few242
 
-wide252:
+wide246:
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -19756,9 +19664,9 @@ wide252:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows266
+	JGE     rows260
 
-row265:
+row259:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -19771,13 +19679,13 @@ row265:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row265
+	JLT          row259
 
-rows266:
+rows260:
 	CMPQ R10, SI
-	JGE  rows268
+	JGE  rows262
 
-row267:
+row261:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19787,7 +19695,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19797,7 +19705,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19807,7 +19715,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19817,7 +19725,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19827,7 +19735,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19837,7 +19745,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19847,7 +19755,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19857,47 +19765,47 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row267
+	JLT          row261
 
-rows268:
-	JMP summed249
+rows262:
+	JMP summed243
 
-special264:
+special258:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow269
+	JEQ     narrow263
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored263
+	JMP     stored257
 
-narrow269:
+narrow263:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip270
+	JEQ          skip264
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty271
+	JEQ          empty265
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty271:
-skip270:
+empty265:
+skip264:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip272
+	JEQ         skip266
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip272:
-	JMP final262
+skip266:
+	JMP final256
 
-empty250:
-	JMP summed261
+empty244:
+	JMP summed255
 
-tooMany245:
+tooMany239:
 	MOVQ DI, results+24(FP)
 
-over246:
-done243:
+over240:
+done237:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -19920,32 +19828,32 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none273
+	JEQ   none267
 	SUBQ  CX, DX
 
-none273:
+none267:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile274:
+tile268:
 	CMPQ R10, $0x00000080
-	JLT  narrower275
+	JLT  narrower269
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over278
+	JGE  over272
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result276:
+result270:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many279
+	JGT  many273
 
-few280:
+few274:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -19955,7 +19863,7 @@ few280:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty281
+	JGE     empty275
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19966,9 +19874,9 @@ few280:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows283
+	JGE     rows277
 
-row282:
+row276:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20007,13 +19915,13 @@ row282:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row282
+	JLT          row276
 
-rows283:
+rows277:
 	CMPQ R13, DI
-	JGE  rows285
+	JGE  rows279
 
-row284:
+row278:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20046,82 +19954,82 @@ row284:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row284
+	JLT          row278
 
-rows285:
-summed286:
+rows279:
+summed280:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special289
+	JNE  special283
 
-final287:
+final281:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around290
+	JNE       around285
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored291
 
-around290:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored291:
+stored284:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around292
+	JNE       around287
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored293
 
-around292:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
-
-stored293:
+stored286:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around294
+	JNE       around289
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored295
 
-around294:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y9, 160(BX)
-
-stored295:
+stored288:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around296
+	JNE       around291
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored297
 
-around296:
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y9, 224(BX)
-
-stored297:
-stored288:
+stored290:
+stored282:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result276
-	JMP  over278
+	JLT  result270
+	JMP  over272
 
-many279:
+many273:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany277
-	JMP   few280
+	JEQ   tooMany271
+	JMP   few274
 
-special289:
+around285:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	JMP      stored284
+
+around287:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+	JMP      stored286
+
+around289:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y9, 160(BX)
+	JMP      stored288
+
+around291:
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y9, 224(BX)
+	JMP      stored290
+
+special283:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow292
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -20130,14 +20038,14 @@ special289:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored288
+	JMP     stored282
 
-narrow298:
+narrow292:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip293
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty300
+	JEQ          empty294
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -20151,10 +20059,10 @@ narrow298:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty300:
-skip299:
+empty294:
+skip293:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip301
+	JEQ       skip295
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -20172,68 +20080,66 @@ skip299:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip301:
-	JMP final287
+skip295:
+	JMP final281
 
-empty281:
+empty275:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed286
+	JNE       summed280
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around302
+	JNE       around296
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored303
+	JMP       stored282
 
-around302:
+around296:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored282
 
-stored303:
-	JMP stored288
-
-tooMany277:
+tooMany271:
 	MOVQ R8, results+24(FP)
 
-over278:
+over272:
 	ADDQ  $0x00000100, R9
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip304
+	JEQ   skip297
 	ADDQ  $+256, to+72(FP)
 
-skip304:
+skip297:
 	SUBQ $0x00000080, R10
-	JMP  tile274
+	JMP  tile268
 
-narrower275:
+narrower269:
 	CMPQ R10, $0x00000040
-	JLT  narrower306
+	JLT  narrower299
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over309
+	JGE  over302
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result307:
+result300:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many310
+	JGT  many303
 
-few311:
+few304:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty312
+	JGE     empty305
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20244,9 +20150,9 @@ few311:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows307
 
-row313:
+row306:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20271,13 +20177,13 @@ row313:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row306
 
-rows314:
+rows307:
 	CMPQ R13, DI
-	JGE  rows316
+	JGE  rows309
 
-row315:
+row308:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20298,68 +20204,68 @@ row315:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row315
+	JLT          row308
 
-rows316:
-summed317:
+rows309:
+summed310:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special313
 
-final318:
+final311:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around321
+	JNE       around315
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored322
 
-around321:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored322:
+stored314:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around323
+	JNE       around317
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored324
 
-around323:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored324:
-stored319:
+stored316:
+stored312:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result300
+	JMP  over302
 
-many310:
+many303:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany301
+	JMP   few304
 
-special320:
+around315:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	JMP      stored314
+
+around317:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+	JMP      stored316
+
+special313:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow325
+	JEQ     narrow318
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored319
+	JMP     stored312
 
-narrow325:
+narrow318:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip319
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty327
+	JEQ          empty320
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -20369,10 +20275,10 @@ narrow325:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty327:
-skip326:
+empty320:
+skip319:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip328
+	JEQ       skip321
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -20382,61 +20288,59 @@ skip326:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip328:
-	JMP final318
+skip321:
+	JMP final311
 
-empty312:
+empty305:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed317
+	JNE       summed310
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around322
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored330
+	JMP       stored312
 
-around329:
+around322:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored312
 
-stored330:
-	JMP stored319
-
-tooMany308:
+tooMany301:
 	MOVQ R8, results+24(FP)
 
-over309:
+over302:
 	ADDQ  $0x00000080, R9
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip331
+	JEQ   skip323
 	ADDQ  $+128, to+72(FP)
 
-skip331:
+skip323:
 	SUBQ $0x00000040, R10
 
-narrower306:
+narrower299:
 	CMPQ R10, $0x00000020
-	JLT  narrower333
+	JLT  narrower325
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over336
+	JGE  over328
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result334:
+result326:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many337
+	JGT  many329
 
-few338:
+few330:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty339
+	JGE     empty331
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20447,9 +20351,9 @@ few338:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows341
+	JGE     rows333
 
-row340:
+row332:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20467,13 +20371,13 @@ row340:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row340
+	JLT          row332
 
-rows341:
+rows333:
 	CMPQ R13, DI
-	JGE  rows343
+	JGE  rows335
 
-row342:
+row334:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20488,7 +20392,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20503,7 +20407,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20518,7 +20422,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20533,53 +20437,53 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row342
+	JLT          row334
 
-rows343:
-summed344:
+rows335:
+summed336:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special347
+	JNE  special339
 
-final345:
+final337:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around348
+	JNE       around341
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored349
 
-around348:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored349:
-stored346:
+stored340:
+stored338:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result334
-	JMP  over336
+	JLT  result326
+	JMP  over328
 
-many337:
+many329:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany335
-	JMP   few338
+	JEQ   tooMany327
+	JMP   few330
 
-special347:
+around341:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	JMP      stored340
+
+special339:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow350
+	JEQ     narrow342
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored346
+	JMP     stored338
 
-narrow350:
+narrow342:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip351
+	JEQ          skip343
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty352
+	JEQ          empty344
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -20587,67 +20491,65 @@ narrow350:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty352:
-skip351:
+empty344:
+skip343:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip353
+	JEQ       skip345
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip353:
-	JMP final345
+skip345:
+	JMP final337
 
-empty339:
+empty331:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed344
+	JNE       summed336
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around354
+	JNE       around346
 	VMOVDQU64 Z0, (BX)
-	JMP       stored355
+	JMP       stored338
 
-around354:
+around346:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored338
 
-stored355:
-	JMP stored346
-
-tooMany335:
+tooMany327:
 	MOVQ R8, results+24(FP)
 
-over336:
+over328:
 	ADDQ  $0x00000040, R9
 	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip356
+	JEQ   skip347
 	ADDQ  $+64, to+72(FP)
 
-skip356:
+skip347:
 	SUBQ $0x00000020, R10
 
-narrower333:
+narrower325:
 	CMPQ R10, $0x00000010
-	JLT  narrower358
+	JLT  narrower349
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over361
+	JGE  over352
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result359:
+result350:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many362
+	JGT  many353
 
-few363:
+few354:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty364
+	JGE     empty355
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20658,9 +20560,9 @@ few363:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows366
+	JGE     rows357
 
-row365:
+row356:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20675,13 +20577,13 @@ row365:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row365
+	JLT          row356
 
-rows366:
+rows357:
 	CMPQ R13, DI
-	JGE  rows368
+	JGE  rows359
 
-row367:
+row358:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20693,7 +20595,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20705,7 +20607,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20717,7 +20619,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20729,7 +20631,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20741,7 +20643,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20753,7 +20655,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20765,7 +20667,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20777,117 +20679,115 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row367
+	JLT          row358
 
-rows368:
-summed369:
+rows359:
+summed360:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special372
+	JNE  special363
 
-final370:
+final361:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around373
+	JNE       around365
 	VMOVDQU64 Y1, (BX)
-	JMP       stored374
 
-around373:
-	VMOVNTDQ Y1, (BX)
-
-stored374:
-stored371:
+stored364:
+stored362:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result359
-	JMP  over361
+	JLT  result350
+	JMP  over352
 
-many362:
+many353:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany360
-	JMP   few363
+	JEQ   tooMany351
+	JMP   few354
 
-special372:
+around365:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored364
+
+special363:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow375
+	JEQ     narrow366
 	VMOVUPS Z0, (BX)
-	JMP     stored371
+	JMP     stored362
 
-narrow375:
+narrow366:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip376
+	JEQ          skip367
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty377
+	JEQ          empty368
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty377:
-skip376:
+empty368:
+skip367:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip369
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip378:
-	JMP final370
+skip369:
+	JMP final361
 
-empty364:
+empty355:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed369
+	JNE       summed360
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around379
+	JNE       around370
 	VMOVDQU64 Y0, (BX)
-	JMP       stored380
+	JMP       stored362
 
-around379:
+around370:
 	VMOVNTDQ Y0, (BX)
+	JMP      stored362
 
-stored380:
-	JMP stored371
-
-tooMany360:
+tooMany351:
 	MOVQ R8, results+24(FP)
 
-over361:
+over352:
 	ADDQ  $0x00000020, R9
 	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip381
+	JEQ   skip371
 	ADDQ  $+32, to+72(FP)
 
-skip381:
+skip371:
 	SUBQ $0x00000010, R10
 
-narrower358:
+narrower349:
 	TESTQ R10, R10
-	JLE   done382
+	JLE   done372
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over385
+	JGE   over375
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result383:
+result373:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many386
+	JGT  many376
 
-few387:
+few377:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty388
+	JGE     empty378
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20898,9 +20798,9 @@ few387:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows390
+	JGE     rows380
 
-row389:
+row379:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20915,13 +20815,13 @@ row389:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row389
+	JLT          row379
 
-rows390:
+rows380:
 	CMPQ R13, DI
-	JGE  rows392
+	JGE  rows382
 
-row391:
+row381:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20933,7 +20833,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20945,7 +20845,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20957,7 +20857,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20969,7 +20869,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20981,7 +20881,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20993,7 +20893,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -21005,7 +20905,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -21017,66 +20917,66 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row391
+	JLT          row381
 
-rows392:
-summed393:
+rows382:
+summed383:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special396
+	JNE  special386
 
-final394:
+final384:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored395:
+stored385:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result383
-	JMP  over385
+	JLT  result373
+	JMP  over375
 
-many386:
+many376:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany384
-	JMP   few387
+	JEQ   tooMany374
+	JMP   few377
 
-special396:
+special386:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow397
+	JEQ     narrow387
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored395
+	JMP     stored385
 
-narrow397:
+narrow387:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip398
+	JEQ          skip388
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty399
+	JEQ          empty389
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty399:
-skip398:
+empty389:
+skip388:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip400
+	JEQ         skip390
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip400:
-	JMP final394
+skip390:
+	JMP final384
 
-empty388:
-	JMP summed393
+empty378:
+	JMP summed383
 
-tooMany384:
+tooMany374:
 	MOVQ R8, results+24(FP)
 
-over385:
-done382:
+over375:
+done372:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -21099,30 +20999,30 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none401
+	JEQ   none391
 	SUBQ  CX, DX
 
-none401:
+none391:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile402:
+tile392:
 	CMPQ R10, $0x00000080
-	JLT  narrower403
+	JLT  narrower393
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over406
+	JGE  over396
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result404:
+result394:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty407
+	JGE          empty397
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -21147,9 +21047,9 @@ result404:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows410
+	JGE          rows400
 
-row409:
+row399:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21201,13 +21101,13 @@ row409:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row409
+	JLT        row399
 
-rows410:
+rows400:
 	CMPQ R11, DI
-	JGE  rows412
+	JGE  rows402
 
-row411:
+row401:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -21253,9 +21153,9 @@ row411:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row411
+	JLT       row401
 
-rows412:
+rows402:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -21274,7 +21174,7 @@ rows412:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none413
+	JEQ           none403
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -21381,10 +21281,10 @@ rows412:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none413:
-	JMP stored408
+none403:
+	JMP stored398
 
-empty407:
+empty397:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -21411,7 +21311,7 @@ empty407:
 	VMOVUPS      Y19, 192(BX)
 	VMOVUPS      Y20, 224(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none414
+	JEQ          none404
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -21438,39 +21338,39 @@ empty407:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none414:
-stored408:
+none404:
+stored398:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result404
-	JMP  over406
+	JLT  result394
+	JMP  over396
 	MOVQ R8, results+24(FP)
 
-over406:
+over396:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile402
+	JMP  tile392
 
-narrower403:
+narrower393:
 	CMPQ R10, $0x00000040
-	JLT  narrower416
+	JLT  narrower406
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over419
+	JGE  over409
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result417:
+result407:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty420
+	JGE          empty410
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -21487,9 +21387,9 @@ result417:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows423
+	JGE          rows413
 
-row422:
+row412:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21519,13 +21419,13 @@ row422:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row422
+	JLT        row412
 
-rows423:
+rows413:
 	CMPQ R11, DI
-	JGE  rows425
+	JGE  rows415
 
-row424:
+row414:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -21551,9 +21451,9 @@ row424:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row424
+	JLT       row414
 
-rows425:
+rows415:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -21564,7 +21464,7 @@ rows425:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none426
+	JEQ           none416
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -21623,10 +21523,10 @@ rows425:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none426:
-	JMP stored421
+none416:
+	JMP stored411
 
-empty420:
+empty410:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -21641,7 +21541,7 @@ empty420:
 	VMOVUPS      Y4, 64(BX)
 	VMOVUPS      Y5, 96(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none427
+	JEQ          none417
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -21660,38 +21560,38 @@ empty420:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none427:
-stored421:
+none417:
+stored411:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result417
-	JMP  over419
+	JLT  result407
+	JMP  over409
 	MOVQ R8, results+24(FP)
 
-over419:
+over409:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower416:
+narrower406:
 	CMPQ R10, $0x00000020
-	JLT  narrower429
+	JLT  narrower419
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over432
+	JGE  over422
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result430:
+result420:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty433
+	JGE          empty423
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -21704,9 +21604,9 @@ result430:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows436
+	JGE          rows426
 
-row435:
+row425:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21725,13 +21625,13 @@ row435:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row435
+	JLT        row425
 
-rows436:
+rows426:
 	CMPQ R11, DI
-	JGE  rows438
+	JGE  rows428
 
-row437:
+row427:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21747,7 +21647,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21763,7 +21663,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21779,7 +21679,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21795,16 +21695,16 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row437
+	JLT       row427
 
-rows438:
+rows428:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none439
+	JEQ           none429
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -21839,10 +21739,10 @@ rows438:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none439:
-	JMP stored434
+none429:
+	JMP stored424
 
-empty433:
+empty423:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
@@ -21851,7 +21751,7 @@ empty433:
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none440
+	JEQ          none430
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -21866,38 +21766,38 @@ empty433:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none440:
-stored434:
+none430:
+stored424:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result430
-	JMP  over432
+	JLT  result420
+	JMP  over422
 	MOVQ R8, results+24(FP)
 
-over432:
+over422:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower429:
+narrower419:
 	CMPQ R10, $0x00000010
-	JLT  narrower442
+	JLT  narrower432
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over445
+	JGE  over435
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result443:
+result433:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty446
+	JGE          empty436
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -21908,9 +21808,9 @@ result443:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows449
+	JGE          rows439
 
-row448:
+row438:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21924,13 +21824,13 @@ row448:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row448
+	JLT        row438
 
-rows449:
+rows439:
 	CMPQ R11, DI
-	JGE  rows451
+	JGE  rows441
 
-row450:
+row440:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21941,7 +21841,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21952,7 +21852,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21963,7 +21863,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21974,7 +21874,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21985,7 +21885,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21996,7 +21896,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22007,7 +21907,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22018,14 +21918,14 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row450
+	JLT       row440
 
-rows451:
+rows441:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none452
+	JEQ           none442
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -22048,16 +21948,16 @@ rows451:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none452:
-	JMP stored447
+none442:
+	JMP stored437
 
-empty446:
+empty436:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH    $0x00, Z0, Y1
 	VMOVUPS      Y1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none453
+	JEQ          none443
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -22070,41 +21970,41 @@ empty446:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none453:
-stored447:
+none443:
+stored437:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result443
-	JMP  over445
+	JLT  result433
+	JMP  over435
 	MOVQ R8, results+24(FP)
 
-over445:
+over435:
 	ADDQ $0x00000020, R9
 	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower442:
+narrower432:
 	TESTQ R10, R10
-	JLE   done454
+	JLE   done444
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over457
+	JGE   over447
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result455:
+result445:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty458
+	JGE          empty448
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -22115,9 +22015,9 @@ result455:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows461
+	JGE          rows451
 
-row460:
+row450:
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -22131,13 +22031,13 @@ row460:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row460
+	JLT         row450
 
-rows461:
+rows451:
 	CMPQ R11, DI
-	JGE  rows463
+	JGE  rows453
 
-row462:
+row452:
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22148,7 +22048,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22159,7 +22059,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22170,7 +22070,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22181,7 +22081,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22192,7 +22092,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22203,7 +22103,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22214,7 +22114,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22225,14 +22125,14 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row462
+	JLT         row452
 
-rows463:
+rows453:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none464
+	JEQ           none454
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -22256,16 +22156,16 @@ rows463:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none464:
-	JMP stored459
+none454:
+	JMP stored449
 
-empty458:
+empty448:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH    $0x00, Z0, Y1
 	VMOVDQU16    Y1, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none465
+	JEQ          none455
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -22279,18 +22179,18 @@ empty458:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none465:
-stored459:
+none455:
+stored449:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result455
-	JMP  over457
+	JLT  result445
+	JMP  over447
 	MOVQ R8, results+24(FP)
 
-over457:
-done454:
+over447:
+done444:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -22603,7 +22503,7 @@ summed20:
 
 final21:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around24
+	JNE     around25
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -22613,19 +22513,8 @@ final21:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored25
 
-around24:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
-
-stored25:
+stored24:
 stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -22638,6 +22527,17 @@ many7:
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany5
 	JMP   few8
+
+around25:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+	JMP      stored24
 
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -22724,14 +22624,10 @@ skip30:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	VMOVDQU   Y0, (DX)
-	JMP       stored32
 
-around31:
-	VMOVNTDQ Y0, (DX)
-
-stored32:
+stored31:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -22749,14 +22645,10 @@ stored32:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around34
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored34
 
-around33:
-	VMOVNTDQ Y0, 32(DX)
-
-stored34:
+stored33:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -22774,14 +22666,10 @@ stored34:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around36
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored36
 
-around35:
-	VMOVNTDQ Y0, 64(DX)
-
-stored36:
+stored35:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -22799,15 +22687,11 @@ stored36:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around38
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored38
 
-around37:
-	VMOVNTDQ Y0, 96(DX)
-
-stored38:
+stored37:
 	JMP stored22
 
 skip29:
@@ -22838,56 +22722,36 @@ skip40:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around42
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored42
 
-around41:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored42:
+stored41:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around43
+	JNE       around44
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored44
 
-around43:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored44:
+stored43:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around45
+	JNE       around46
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored46
 
-around45:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored46:
+stored45:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
+	JNE       around48
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored48
 
-around47:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-
-stored48:
+stored47:
 	JMP stored22
 
 skip39:
@@ -22919,28 +22783,9 @@ empty10:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed20
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip50
+	JNE     narrow50
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around51
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored52
-
-around51:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored52:
-	JMP stored22
-
-skip50:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -22950,9 +22795,55 @@ skip50:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored54
+	JMP     stored22
 
-around53:
+narrow50:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around52
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored22
+
+around32:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored31
+
+around34:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored33
+
+around36:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored35
+
+around38:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored37
+
+around42:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored41
+
+around44:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored43
+
+around46:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored45
+
+around48:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored47
+
+around51:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -22961,9 +22852,14 @@ around53:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored22
 
-stored54:
-	JMP stored22
+around52:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored22
 
 tooMany5:
 	MOVQ DI, results+24(FP)
@@ -22974,16 +22870,16 @@ over6:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip55
+	JEQ   skip53
 	ADDQ  $-128, to+56(FP)
 
-skip55:
+skip53:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower57
+	JLE     narrower55
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -22992,19 +22888,19 @@ narrower3:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over60
+	JGE     over58
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result58:
+result56:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many61
+	JGT  many59
 
-few62:
+few60:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -23012,9 +22908,9 @@ few62:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty64
+	JGE     empty62
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none65
+	JEQ     none63
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -23025,9 +22921,9 @@ few62:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows67
+	JGE     rows65
 
-row66:
+row64:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -23051,13 +22947,13 @@ row66:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row66
+	JLT          row64
 
-rows67:
+rows65:
 	CMPQ R11, SI
-	JGE  rows69
+	JGE  rows67
 
-row68:
+row66:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -23076,21 +22972,21 @@ row68:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row68
+	JLT          row66
 
-rows69:
-	JMP summed63
+rows67:
+	JMP summed61
 
-none65:
+none63:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows71
+	JGE     rows69
 
-row70:
+row68:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -23106,13 +23002,13 @@ row70:
 	VADDPS     160(R9)(R11*1), Y5, Y5
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row70
+	JLT        row68
 
-rows71:
+rows69:
 	CMPQ R10, SI
-	JGE  rows73
+	JGE  rows71
 
-row72:
+row70:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -23123,17 +23019,17 @@ row72:
 	VADDPS 160(R9)(R11*1), Y5, Y5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row72
+	JLT    row70
 
-rows73:
-summed63:
-summed74:
+rows71:
+summed61:
+summed72:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special77
+	JNE  special75
 
-final75:
+final73:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around78
+	JNE     around77
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -23141,33 +23037,33 @@ final75:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored79
 
-around78:
+stored76:
+stored74:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result56
+	JMP  over58
+
+many59:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany57
+	JMP   few60
+
+around77:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored76
 
-stored79:
-stored76:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result58
-	JMP  over60
-
-many61:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany59
-	JMP   few62
-
-special77:
+special75:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow80
+	JEQ     narrow78
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -23176,14 +23072,14 @@ special77:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored76
+	JMP     stored74
 
-narrow80:
+narrow78:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip81
+	JEQ          skip79
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty82
+	JEQ          empty80
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -23195,12 +23091,12 @@ narrow80:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty82:
-skip81:
+empty80:
+skip79:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip83
+	JEQ       skip81
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip84
+	JEQ       skip82
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -23222,7 +23118,7 @@ skip81:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip84:
+skip82:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -23240,14 +23136,10 @@ skip84:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around85
+	JNE       around84
 	VMOVDQU   Y0, (DX)
-	JMP       stored86
 
-around85:
-	VMOVNTDQ Y0, (DX)
-
-stored86:
+stored83:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23265,14 +23157,10 @@ stored86:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around87
+	JNE       around86
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored88
 
-around87:
-	VMOVNTDQ Y0, 32(DX)
-
-stored88:
+stored85:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -23290,22 +23178,18 @@ stored88:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around88
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored90
 
-around89:
-	VMOVNTDQ Y0, 64(DX)
+stored87:
+	JMP stored74
 
-stored90:
-	JMP stored76
-
-skip83:
+skip81:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip91
+	JEQ       skip89
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip92
+	JEQ       skip90
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -23321,52 +23205,37 @@ skip83:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip92:
+skip90:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around92
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored94
 
-around93:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored94:
+stored91:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around94
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored96
 
-around95:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored96:
+stored93:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around97
+	JNE       around96
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored98
 
-around97:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+stored95:
+	JMP stored74
 
-stored98:
-	JMP stored76
-
-skip91:
+skip89:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip99
+	JEQ     skip97
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -23382,33 +23251,16 @@ skip91:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip99:
-	JMP final75
+skip97:
+	JMP final73
 
-empty64:
+empty62:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed74
+	JNE     summed72
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip100
+	JNE     narrow98
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around101
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored102
-
-around101:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-
-stored102:
-	JMP stored76
-
-skip100:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around103
+	JNE     around99
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -23416,29 +23268,69 @@ skip100:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored104
+	JMP     stored74
 
-around103:
+narrow98:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around100
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored74
+
+around84:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored83
+
+around86:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored85
+
+around88:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored87
+
+around92:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored91
+
+around94:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored93
+
+around96:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored95
+
+around99:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored74
 
-stored104:
-	JMP stored76
+around100:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored74
 
-tooMany59:
+tooMany57:
 	MOVQ DI, results+24(FP)
 
-over60:
+over58:
 	JMP done1
 
-narrower57:
+narrower55:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower106
+	JLE     narrower102
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -23447,27 +23339,27 @@ narrower57:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over109
+	JGE     over105
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result107:
+result103:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many110
+	JGT  many106
 
-few111:
+few107:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty113
+	JGE     empty109
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none114
+	JEQ     none110
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -23478,9 +23370,9 @@ few111:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows116
+	JGE     rows112
 
-row115:
+row111:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -23499,13 +23391,13 @@ row115:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row115
+	JLT          row111
 
-rows116:
+rows112:
 	CMPQ R11, SI
-	JGE  rows118
+	JGE  rows114
 
-row117:
+row113:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -23520,21 +23412,21 @@ row117:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row117
+	JLT          row113
 
-rows118:
-	JMP summed112
+rows114:
+	JMP summed108
 
-none114:
+none110:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows120
+	JGE     rows116
 
-row119:
+row115:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -23547,13 +23439,13 @@ row119:
 	VADDPS     96(R9)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row119
+	JLT        row115
 
-rows120:
+rows116:
 	CMPQ R10, SI
-	JGE  rows122
+	JGE  rows118
 
-row121:
+row117:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -23562,61 +23454,61 @@ row121:
 	VADDPS 96(R9)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row121
+	JLT    row117
 
-rows122:
-summed112:
-summed123:
+rows118:
+summed108:
+summed119:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special126
+	JNE  special122
 
-final124:
+final120:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around127
+	JNE     around124
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored128
 
-around127:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored128:
-stored125:
+stored123:
+stored121:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result107
-	JMP  over109
+	JLT  result103
+	JMP  over105
 
-many110:
+many106:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany108
-	JMP   few111
+	JEQ   tooMany104
+	JMP   few107
 
-special126:
+around124:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored123
+
+special122:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow129
+	JEQ     narrow125
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored125
+	JMP     stored121
 
-narrow129:
+narrow125:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip130
+	JEQ          skip126
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty131
+	JEQ          empty127
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -23626,12 +23518,12 @@ narrow129:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty131:
-skip130:
+empty127:
+skip126:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip132
+	JEQ       skip128
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip133
+	JEQ       skip129
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -23647,7 +23539,7 @@ skip130:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip133:
+skip129:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -23665,14 +23557,10 @@ skip133:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around134
+	JNE       around131
 	VMOVDQU   Y0, (DX)
-	JMP       stored135
 
-around134:
-	VMOVNTDQ Y0, (DX)
-
-stored135:
+stored130:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23690,22 +23578,18 @@ stored135:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around136
+	JNE       around133
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored137
 
-around136:
-	VMOVNTDQ Y0, 32(DX)
+stored132:
+	JMP stored121
 
-stored137:
-	JMP stored125
-
-skip132:
+skip128:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip138
+	JEQ       skip134
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip139
+	JEQ       skip135
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -23717,39 +23601,29 @@ skip132:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip139:
+skip135:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
+	JNE       around137
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored141
 
-around140:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored141:
+stored136:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around142
+	JNE       around139
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored143
 
-around142:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+stored138:
+	JMP stored121
 
-stored143:
-	JMP stored125
-
-skip138:
+skip134:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip144
+	JEQ     skip140
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -23761,57 +23635,71 @@ skip138:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip144:
-	JMP final124
+skip140:
+	JMP final120
 
-empty113:
+empty109:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed123
+	JNE     summed119
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip145
+	JNE     narrow141
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around146
-	VMOVDQU Y0, (DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored147
-
-around146:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored147:
-	JMP stored125
-
-skip145:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around148
+	JNE     around142
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored149
+	JMP     stored121
 
-around148:
+narrow141:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around143
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored121
+
+around131:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored130
+
+around133:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored132
+
+around137:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored136
+
+around139:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored138
+
+around142:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored121
 
-stored149:
-	JMP stored125
+around143:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored121
 
-tooMany108:
+tooMany104:
 	MOVQ DI, results+24(FP)
 
-over109:
+over105:
 	JMP done1
 
-narrower106:
+narrower102:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower151
+	JLT     narrower145
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -23821,32 +23709,32 @@ narrower106:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip155
+	JEQ     skip149
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip155:
+skip149:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over154
+	JGE  over148
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result152:
+result146:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many156
+	JGT  many150
 
-few157:
+few151:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty159
+	JGE     empty153
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none160
+	JEQ     none154
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -23857,9 +23745,9 @@ few157:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows162
+	JGE     rows156
 
-row161:
+row155:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -23873,13 +23761,13 @@ row161:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row161
+	JLT          row155
 
-rows162:
+rows156:
 	CMPQ R10, SI
-	JGE  rows164
+	JGE  rows158
 
-row163:
+row157:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -23890,7 +23778,7 @@ row163:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows164
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -23901,7 +23789,7 @@ row163:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows164
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -23912,7 +23800,7 @@ row163:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows164
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -23923,21 +23811,21 @@ row163:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row163
+	JLT          row157
 
-rows164:
-	JMP summed158
+rows158:
+	JMP summed152
 
-none160:
+none154:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows166
+	JGE     rows160
 
-row165:
+row159:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -23947,86 +23835,86 @@ row165:
 	VADDPS     32(R9)(R10*1), Y1, Y1
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row165
+	JLT        row159
 
-rows166:
+rows160:
 	CMPQ R8, SI
-	JGE  rows168
+	JGE  rows162
 
-row167:
+row161:
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPS (R9)(R10*1), Y0, Y0
 	VADDPS 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JGE    rows168
+	JGE    rows162
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPS (R9)(R10*1), Y0, Y0
 	VADDPS 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JGE    rows168
+	JGE    rows162
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPS (R9)(R10*1), Y0, Y0
 	VADDPS 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JGE    rows168
+	JGE    rows162
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPS (R9)(R10*1), Y0, Y0
 	VADDPS 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row167
+	JLT    row161
 
-rows168:
-summed158:
-summed169:
+rows162:
+summed152:
+summed163:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special172
+	JNE  special166
 
-final170:
+final164:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around173
+	JNE     around168
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored174
 
-around173:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored174:
-stored171:
+stored167:
+stored165:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result152
-	JMP  over154
+	JLT  result146
+	JMP  over148
 
-many156:
+many150:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany153
-	JMP   few157
+	JEQ   tooMany147
+	JMP   few151
 
-special172:
+around168:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored167
+
+special166:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow175
+	JEQ     narrow169
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored171
+	JMP     stored165
 
-narrow175:
+narrow169:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip176
+	JEQ          skip170
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty177
+	JEQ          empty171
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -24034,12 +23922,12 @@ narrow175:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty177:
-skip176:
+empty171:
+skip170:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip178
+	JEQ          skip172
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip179
+	JEQ          skip173
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -24060,7 +23948,7 @@ skip176:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip179:
+skip173:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24078,21 +23966,17 @@ skip179:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around180
+	JNE       around175
 	VMOVDQU   Y0, (DX)
-	JMP       stored181
 
-around180:
-	VMOVNTDQ Y0, (DX)
+stored174:
+	JMP stored165
 
-stored181:
-	JMP stored171
-
-skip178:
+skip172:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip182
+	JEQ          skip176
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip183
+	JEQ          skip177
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -24111,25 +23995,20 @@ skip178:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip183:
+skip177:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around184
+	JNE       around179
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored185
 
-around184:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+stored178:
+	JMP stored165
 
-stored185:
-	JMP stored171
-
-skip182:
+skip176:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip186
+	JEQ          skip180
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -24148,82 +24027,87 @@ skip182:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip186:
-	JMP final170
+skip180:
+	JMP final164
 
-empty159:
+empty153:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed169
+	JNE     summed163
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip187
+	JNE     narrow181
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around188
-	VMOVDQU Y0, (DX)
-	JMP     stored189
-
-around188:
-	VMOVNTDQ Y0, (DX)
-
-stored189:
-	JMP stored171
-
-skip187:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around190
+	JNE     around182
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored191
+	JMP     stored165
 
-around190:
+narrow181:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around183
+	VMOVDQU Y0, (DX)
+	JMP     stored165
+
+around175:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored174
+
+around179:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored178
+
+around182:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored165
 
-stored191:
-	JMP stored171
+around183:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored165
 
-tooMany153:
+tooMany147:
 	MOVQ DI, results+24(FP)
 
-over154:
+over148:
 	JMP done1
 
-narrower151:
+narrower145:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few194
+	JLT  few186
 
-tile192:
+tile184:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*4), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip199
+	JEQ    skip191
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip199:
+skip191:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over198
+	JGE  over190
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result196:
+result188:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many200
+	JGT  many192
 
-few201:
+few193:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty203
+	JGE     empty195
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none204
+	JEQ     none196
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -24234,9 +24118,9 @@ few201:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows206
+	JGE     rows198
 
-row205:
+row197:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -24248,13 +24132,13 @@ row205:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row205
+	JLT          row197
 
-rows206:
+rows198:
 	CMPQ R11, SI
-	JGE  rows208
+	JGE  rows200
 
-row207:
+row199:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24263,7 +24147,7 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows208
+	JGE          rows200
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24272,7 +24156,7 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows208
+	JGE          rows200
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24281,7 +24165,7 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows208
+	JGE          rows200
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24290,7 +24174,7 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows208
+	JGE          rows200
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24299,7 +24183,7 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows208
+	JGE          rows200
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24308,7 +24192,7 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows208
+	JGE          rows200
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24317,7 +24201,7 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows208
+	JGE          rows200
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24326,21 +24210,21 @@ row207:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row207
+	JLT          row199
 
-rows208:
-	JMP summed202
+rows200:
+	JMP summed194
 
-none204:
+none196:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows210
+	JGE     rows202
 
-row209:
+row201:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -24349,115 +24233,115 @@ row209:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row209
+	JLT        row201
 
-rows210:
+rows202:
 	CMPQ R10, SI
-	JGE  rows212
+	JGE  rows204
 
-row211:
+row203:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows212
+	JGE    rows204
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows212
+	JGE    rows204
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows212
+	JGE    rows204
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows212
+	JGE    rows204
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows212
+	JGE    rows204
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows212
+	JGE    rows204
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows212
+	JGE    rows204
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row211
+	JLT    row203
 
-rows212:
-summed202:
-summed213:
+rows204:
+summed194:
+summed205:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special216
+	JNE  special208
 
-final214:
+final206:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around217
+	JNE     around210
 	VMOVDQU Y0, (DX)
-	JMP     stored218
 
-around217:
-	VMOVNTDQ Y0, (DX)
-
-stored218:
-stored215:
+stored209:
+stored207:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result188
+	JMP  over190
 
-many200:
+many192:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany197
-	JMP   few201
+	JEQ   tooMany189
+	JMP   few193
 
-special216:
+around210:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored209
+
+special208:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow219
+	JEQ     narrow211
 	VMOVUPS Y0, (DX)
-	JMP     stored215
+	JMP     stored207
 
-narrow219:
+narrow211:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip220
+	JEQ          skip212
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty221
+	JEQ          empty213
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty221:
-skip220:
+empty213:
+skip212:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip222
+	JEQ          skip214
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip223
+	JEQ          skip215
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24470,7 +24354,7 @@ skip220:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip223:
+skip215:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -24481,21 +24365,17 @@ skip223:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around224
+	JNE          around217
 	VMOVDQU      X0, (DX)
-	JMP          stored225
 
-around224:
-	VMOVNTDQ X0, (DX)
+stored216:
+	JMP stored207
 
-stored225:
-	JMP stored215
-
-skip222:
+skip214:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip226
+	JEQ          skip218
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip227
+	JEQ          skip219
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24507,22 +24387,18 @@ skip222:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip227:
+skip219:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around228
+	JNE       around221
 	VMOVDQU   X0, (DX)
-	JMP       stored229
 
-around228:
-	VMOVNTDQ X0, (DX)
+stored220:
+	JMP stored207
 
-stored229:
-	JMP stored215
-
-skip226:
+skip218:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip230
+	JEQ          skip222
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24534,48 +24410,52 @@ skip226:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip230:
-	JMP final214
+skip222:
+	JMP final206
 
-empty203:
+empty195:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed213
+	JNE     summed205
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip231
+	JNE     narrow223
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around232
-	VMOVDQU X0, (DX)
-	JMP     stored233
-
-around232:
-	VMOVNTDQ X0, (DX)
-
-stored233:
-	JMP stored215
-
-skip231:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around234
+	JNE     around224
 	VMOVDQU Y0, (DX)
-	JMP     stored235
+	JMP     stored207
 
-around234:
+narrow223:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around225
+	VMOVDQU X0, (DX)
+	JMP     stored207
+
+around217:
+	VMOVNTDQ X0, (DX)
+	JMP      stored216
+
+around221:
+	VMOVNTDQ X0, (DX)
+	JMP      stored220
+
+around224:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored207
 
-stored235:
-	JMP stored215
+around225:
+	VMOVNTDQ X0, (DX)
+	JMP      stored207
 
-tooMany197:
+tooMany189:
 	MOVQ DI, results+24(FP)
 
-over198:
+over190:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile192
-	JMP  done195
+	JNE  tile184
+	JMP  done187
 
-few194:
+few186:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*4), R9
 	VMOVQ        (SP), X0
@@ -24585,31 +24465,31 @@ few194:
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x000000c0, mode+80(FP)
-	JEQ          skip239
+	JEQ          skip229
 	IMUL3Q       $-2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip239:
+skip229:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over238
+	JGE  over228
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result236:
+result226:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many240
+	JGT  many230
 
-few241:
+few231:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty243
+	JGE     empty233
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none244
+	JEQ     none234
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -24620,9 +24500,9 @@ few241:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows246
+	JGE     rows236
 
-row245:
+row235:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -24635,13 +24515,13 @@ row245:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row245
+	JLT          row235
 
-rows246:
+rows236:
 	CMPQ R10, SI
-	JGE  rows248
+	JGE  rows238
 
-row247:
+row237:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24651,7 +24531,7 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows248
+	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24661,7 +24541,7 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows248
+	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24671,7 +24551,7 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows248
+	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24681,7 +24561,7 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows248
+	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24691,7 +24571,7 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows248
+	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24701,7 +24581,7 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows248
+	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24711,7 +24591,7 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows248
+	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -24721,21 +24601,21 @@ row247:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row247
+	JLT          row237
 
-rows248:
-	JMP summed242
+rows238:
+	JMP summed232
 
-none244:
+none234:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows250
+	JGE     rows240
 
-row249:
+row239:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -24745,114 +24625,114 @@ row249:
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row249
+	JLT        row239
 
-rows250:
+rows240:
 	CMPQ R8, SI
-	JGE  rows252
+	JGE  rows242
 
-row251:
+row241:
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows252
+	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows252
+	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows252
+	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows252
+	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows252
+	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows252
+	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows252
+	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JLT        row251
+	JLT        row241
 
-rows252:
-summed242:
-summed253:
+rows242:
+summed232:
+summed243:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special256
+	JNE  special246
 
-final254:
+final244:
 	VMASKMOVPS Y0, Y1, (DX)
 
-stored255:
+stored245:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result236
-	JMP  over238
+	JLT  result226
+	JMP  over228
 
-many240:
+many230:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany237
-	JMP   few241
+	JEQ   tooMany227
+	JMP   few231
 
-special256:
+special246:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow257
+	JEQ        narrow247
 	VMASKMOVPS Y0, Y1, (DX)
-	JMP        stored255
+	JMP        stored245
 
-narrow257:
+narrow247:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip258
+	JEQ          skip248
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty259
+	JEQ          empty249
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 
-empty259:
-skip258:
+empty249:
+skip248:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip260
+	JEQ          skip250
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24864,17 +24744,17 @@ skip258:
 	VMASKMOVPS   (DX), Y1, Y2
 	VADDPS       Y0, Y2, Y0
 
-skip260:
-	JMP final254
+skip250:
+	JMP final244
 
-empty243:
-	JMP summed253
+empty233:
+	JMP summed243
 
-tooMany237:
+tooMany227:
 	MOVQ DI, results+24(FP)
 
-over238:
-done195:
+over228:
+done187:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -24917,18 +24797,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none261
+	JEQ   none251
 	SUBQ  positions+32(FP), CX
 
-none261:
+none251:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile263:
+tile253:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower264
+	JLE     narrower254
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -24937,21 +24817,21 @@ tile263:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over267
+	JGE     over257
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result265:
+result255:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many268
+	JGT  many258
 
-few269:
+few259:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24961,7 +24841,7 @@ few269:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty270
+	JGE     empty260
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -24973,9 +24853,9 @@ few269:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows272
+	JGE     rows262
 
-row271:
+row261:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25022,13 +24902,13 @@ row271:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row271
+	JLT          row261
 
-rows272:
+rows262:
 	CMPQ R13, SI
-	JGE  rows274
+	JGE  rows264
 
-row273:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25069,16 +24949,16 @@ row273:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row273
+	JLT          row263
 
-rows274:
-summed275:
+rows264:
+summed265:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special278
+	JNE  special268
 
-final276:
+final266:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around279
+	JNE     around270
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25088,9 +24968,22 @@ final276:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored280
 
-around279:
+stored269:
+stored267:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result255
+	JMP  over257
+
+many258:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany256
+	JMP   few259
+
+around270:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -25099,24 +24992,11 @@ around279:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
+	JMP      stored269
 
-stored280:
-stored277:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result265
-	JMP  over267
-
-many268:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany266
-	JMP   few269
-
-special278:
+special268:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow281
+	JEQ     narrow271
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25127,14 +25007,14 @@ special278:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored277
+	JMP     stored267
 
-narrow281:
+narrow271:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip282
+	JEQ          skip272
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty283
+	JEQ          empty273
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -25148,12 +25028,12 @@ narrow281:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty283:
-skip282:
+empty273:
+skip272:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip284
+	JEQ       skip274
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip285
+	JEQ       skip275
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25181,7 +25061,7 @@ skip282:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip285:
+skip275:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25199,14 +25079,10 @@ skip285:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around286
+	JNE       around277
 	VMOVDQU   Y0, (DX)
-	JMP       stored287
 
-around286:
-	VMOVNTDQ Y0, (DX)
-
-stored287:
+stored276:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25224,14 +25100,10 @@ stored287:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around288
+	JNE       around279
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored289
 
-around288:
-	VMOVNTDQ Y0, 32(DX)
-
-stored289:
+stored278:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25249,14 +25121,10 @@ stored289:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around290
+	JNE       around281
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored291
 
-around290:
-	VMOVNTDQ Y0, 64(DX)
-
-stored291:
+stored280:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25274,22 +25142,18 @@ stored291:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around292
+	JNE       around283
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored293
 
-around292:
-	VMOVNTDQ Y0, 96(DX)
+stored282:
+	JMP stored267
 
-stored293:
-	JMP stored277
-
-skip284:
+skip274:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip294
+	JEQ       skip284
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip295
+	JEQ       skip285
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25309,65 +25173,45 @@ skip284:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip295:
+skip285:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around296
+	JNE       around287
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored297
 
-around296:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored297:
+stored286:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around298
+	JNE       around289
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored299
 
-around298:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored299:
+stored288:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around300
+	JNE       around291
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored301
 
-around300:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored301:
+stored290:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around302
+	JNE       around293
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored303
 
-around302:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
+stored292:
+	JMP stored267
 
-stored303:
-	JMP stored277
-
-skip294:
+skip284:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip304
+	JEQ     skip294
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25387,35 +25231,16 @@ skip294:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip304:
-	JMP final276
+skip294:
+	JMP final266
 
-empty270:
+empty260:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed275
+	JNE     summed265
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip305
+	JNE     narrow295
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around306
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored307
-
-around306:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored307:
-	JMP stored277
-
-skip305:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around308
+	JNE     around296
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25425,9 +25250,55 @@ skip305:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored309
+	JMP     stored267
 
-around308:
+narrow295:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around297
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored267
+
+around277:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored276
+
+around279:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored278
+
+around281:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored280
+
+around283:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored282
+
+around287:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored286
+
+around289:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored288
+
+around291:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored290
+
+around293:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored292
+
+around296:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25436,29 +25307,34 @@ around308:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored267
 
-stored309:
-	JMP stored277
+around297:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored267
 
-tooMany266:
+tooMany256:
 	MOVQ DI, results+24(FP)
 
-over267:
+over257:
 	SUBQ  $0x00000040, (SP)
-	JLE   done262
+	JLE   done252
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip310
+	JEQ   skip298
 	ADDQ  $-128, to+72(FP)
 
-skip310:
-	JMP tile263
+skip298:
+	JMP tile253
 
-narrower264:
+narrower254:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower312
+	JLE     narrower300
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25467,21 +25343,21 @@ narrower264:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over315
+	JGE     over303
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result313:
+result301:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many316
+	JGT  many304
 
-few317:
+few305:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25489,7 +25365,7 @@ few317:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty318
+	JGE     empty306
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25501,9 +25377,9 @@ few317:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows320
+	JGE     rows308
 
-row319:
+row307:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25541,13 +25417,13 @@ row319:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row319
+	JLT          row307
 
-rows320:
+rows308:
 	CMPQ R13, SI
-	JGE  rows322
+	JGE  rows310
 
-row321:
+row309:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25580,16 +25456,16 @@ row321:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row321
+	JLT          row309
 
-rows322:
-summed323:
+rows310:
+summed311:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special326
+	JNE  special314
 
-final324:
+final312:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around327
+	JNE     around316
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25597,33 +25473,33 @@ final324:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored328
 
-around327:
+stored315:
+stored313:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result301
+	JMP  over303
+
+many304:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany302
+	JMP   few305
+
+around316:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored315
 
-stored328:
-stored325:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result313
-	JMP  over315
-
-many316:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany314
-	JMP   few317
-
-special326:
+special314:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow329
+	JEQ     narrow317
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25632,14 +25508,14 @@ special326:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored325
+	JMP     stored313
 
-narrow329:
+narrow317:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip330
+	JEQ          skip318
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty331
+	JEQ          empty319
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25651,12 +25527,12 @@ narrow329:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty331:
-skip330:
+empty319:
+skip318:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip332
+	JEQ       skip320
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip333
+	JEQ       skip321
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25678,7 +25554,7 @@ skip330:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip333:
+skip321:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25696,14 +25572,10 @@ skip333:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around334
+	JNE       around323
 	VMOVDQU   Y0, (DX)
-	JMP       stored335
 
-around334:
-	VMOVNTDQ Y0, (DX)
-
-stored335:
+stored322:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25721,14 +25593,10 @@ stored335:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around336
+	JNE       around325
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored337
 
-around336:
-	VMOVNTDQ Y0, 32(DX)
-
-stored337:
+stored324:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25746,22 +25614,18 @@ stored337:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around338
+	JNE       around327
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored339
 
-around338:
-	VMOVNTDQ Y0, 64(DX)
+stored326:
+	JMP stored313
 
-stored339:
-	JMP stored325
-
-skip332:
+skip320:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip340
+	JEQ       skip328
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip341
+	JEQ       skip329
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25777,52 +25641,37 @@ skip332:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip341:
+skip329:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around342
+	JNE       around331
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored343
 
-around342:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored343:
+stored330:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around344
+	JNE       around333
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored345
 
-around344:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored345:
+stored332:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around346
+	JNE       around335
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored347
 
-around346:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+stored334:
+	JMP stored313
 
-stored347:
-	JMP stored325
-
-skip340:
+skip328:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip348
+	JEQ     skip336
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25838,33 +25687,16 @@ skip340:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip348:
-	JMP final324
+skip336:
+	JMP final312
 
-empty318:
+empty306:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed323
+	JNE     summed311
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip349
+	JNE     narrow337
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around350
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored351
-
-around350:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-
-stored351:
-	JMP stored325
-
-skip349:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around352
+	JNE     around338
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25872,29 +25704,69 @@ skip349:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored353
+	JMP     stored313
 
-around352:
+narrow337:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around339
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored313
+
+around323:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored322
+
+around325:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored324
+
+around327:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored326
+
+around331:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored330
+
+around333:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored332
+
+around335:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored334
+
+around338:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored313
 
-stored353:
-	JMP stored325
+around339:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored313
 
-tooMany314:
+tooMany302:
 	MOVQ DI, results+24(FP)
 
-over315:
-	JMP done262
+over303:
+	JMP done252
 
-narrower312:
+narrower300:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower355
+	JLE     narrower341
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -25903,27 +25775,27 @@ narrower312:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over358
+	JGE     over344
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result356:
+result342:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many359
+	JGT  many345
 
-few360:
+few346:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty361
+	JGE     empty347
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25935,9 +25807,9 @@ few360:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows363
+	JGE     rows349
 
-row362:
+row348:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25966,13 +25838,13 @@ row362:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row362
+	JLT          row348
 
-rows363:
+rows349:
 	CMPQ R13, SI
-	JGE  rows365
+	JGE  rows351
 
-row364:
+row350:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25997,60 +25869,60 @@ row364:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row364
+	JLT          row350
 
-rows365:
-summed366:
+rows351:
+summed352:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special369
+	JNE  special355
 
-final367:
+final353:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around370
+	JNE     around357
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored371
 
-around370:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored371:
-stored368:
+stored356:
+stored354:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result356
-	JMP  over358
+	JLT  result342
+	JMP  over344
 
-many359:
+many345:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany357
-	JMP   few360
+	JEQ   tooMany343
+	JMP   few346
 
-special369:
+around357:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored356
+
+special355:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow372
+	JEQ     narrow358
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored368
+	JMP     stored354
 
-narrow372:
+narrow358:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip373
+	JEQ          skip359
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty374
+	JEQ          empty360
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -26060,12 +25932,12 @@ narrow372:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty374:
-skip373:
+empty360:
+skip359:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip375
+	JEQ       skip361
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip376
+	JEQ       skip362
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26081,7 +25953,7 @@ skip373:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip376:
+skip362:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26099,14 +25971,10 @@ skip376:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around377
+	JNE       around364
 	VMOVDQU   Y0, (DX)
-	JMP       stored378
 
-around377:
-	VMOVNTDQ Y0, (DX)
-
-stored378:
+stored363:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26124,22 +25992,18 @@ stored378:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around379
+	JNE       around366
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored380
 
-around379:
-	VMOVNTDQ Y0, 32(DX)
+stored365:
+	JMP stored354
 
-stored380:
-	JMP stored368
-
-skip375:
+skip361:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip381
+	JEQ       skip367
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip382
+	JEQ       skip368
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26151,39 +26015,29 @@ skip375:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip382:
+skip368:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around383
+	JNE       around370
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored384
 
-around383:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored384:
+stored369:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around385
+	JNE       around372
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored386
 
-around385:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+stored371:
+	JMP stored354
 
-stored386:
-	JMP stored368
-
-skip381:
+skip367:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip387
+	JEQ     skip373
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26195,57 +26049,71 @@ skip381:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip387:
-	JMP final367
+skip373:
+	JMP final353
 
-empty361:
+empty347:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed366
+	JNE     summed352
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip388
+	JNE     narrow374
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around389
-	VMOVDQU Y0, (DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored390
-
-around389:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored390:
-	JMP stored368
-
-skip388:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around391
+	JNE     around375
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored392
+	JMP     stored354
 
-around391:
+narrow374:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around376
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored354
+
+around364:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored363
+
+around366:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored365
+
+around370:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored369
+
+around372:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored371
+
+around375:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored354
 
-stored392:
-	JMP stored368
+around376:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored354
 
-tooMany357:
+tooMany343:
 	MOVQ DI, results+24(FP)
 
-over358:
-	JMP done262
+over344:
+	JMP done252
 
-narrower355:
+narrower341:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower394
+	JLT     narrower378
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -26255,32 +26123,32 @@ narrower355:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip398
+	JEQ     skip382
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip398:
+skip382:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over397
+	JGE  over381
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result395:
+result379:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many399
+	JGT  many383
 
-few400:
+few384:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty401
+	JGE     empty385
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26292,9 +26160,9 @@ few400:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows403
+	JGE     rows387
 
-row402:
+row386:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26314,13 +26182,13 @@ row402:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row402
+	JLT          row386
 
-rows403:
+rows387:
 	CMPQ R12, SI
-	JGE  rows405
+	JGE  rows389
 
-row404:
+row388:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26337,7 +26205,7 @@ row404:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows405
+	JGE          rows389
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26354,7 +26222,7 @@ row404:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows405
+	JGE          rows389
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26371,7 +26239,7 @@ row404:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows405
+	JGE          rows389
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26388,51 +26256,51 @@ row404:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row404
+	JLT          row388
 
-rows405:
-summed406:
+rows389:
+summed390:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special409
+	JNE  special393
 
-final407:
+final391:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around410
+	JNE     around395
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored411
 
-around410:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored411:
-stored408:
+stored394:
+stored392:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result395
-	JMP  over397
+	JLT  result379
+	JMP  over381
 
-many399:
+many383:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany396
-	JMP   few400
+	JEQ   tooMany380
+	JMP   few384
 
-special409:
+around395:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored394
+
+special393:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow412
+	JEQ     narrow396
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored408
+	JMP     stored392
 
-narrow412:
+narrow396:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip413
+	JEQ          skip397
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty414
+	JEQ          empty398
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26440,12 +26308,12 @@ narrow412:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty414:
-skip413:
+empty398:
+skip397:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip415
+	JEQ          skip399
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip416
+	JEQ          skip400
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26466,7 +26334,7 @@ skip413:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip416:
+skip400:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26484,21 +26352,17 @@ skip416:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around417
+	JNE       around402
 	VMOVDQU   Y0, (DX)
-	JMP       stored418
 
-around417:
-	VMOVNTDQ Y0, (DX)
+stored401:
+	JMP stored392
 
-stored418:
-	JMP stored408
-
-skip415:
+skip399:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip419
+	JEQ          skip403
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip420
+	JEQ          skip404
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26517,25 +26381,20 @@ skip415:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip420:
+skip404:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around421
+	JNE       around406
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored422
 
-around421:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+stored405:
+	JMP stored392
 
-stored422:
-	JMP stored408
-
-skip419:
+skip403:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip423
+	JEQ          skip407
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26554,80 +26413,85 @@ skip419:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip423:
-	JMP final407
+skip407:
+	JMP final391
 
-empty401:
+empty385:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed406
+	JNE     summed390
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip424
+	JNE     narrow408
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around425
-	VMOVDQU Y0, (DX)
-	JMP     stored426
-
-around425:
-	VMOVNTDQ Y0, (DX)
-
-stored426:
-	JMP stored408
-
-skip424:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around427
+	JNE     around409
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored428
+	JMP     stored392
 
-around427:
+narrow408:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around410
+	VMOVDQU Y0, (DX)
+	JMP     stored392
+
+around402:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored401
+
+around406:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored405
+
+around409:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored392
 
-stored428:
-	JMP stored408
+around410:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored392
 
-tooMany396:
+tooMany380:
 	MOVQ DI, results+24(FP)
 
-over397:
-	JMP done262
+over381:
+	JMP done252
 
-narrower394:
+narrower378:
 	XORQ DX, DX
 
-tile429:
+tile411:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*4), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x000000c0, mode+96(FP)
-	JEQ    skip436
+	JEQ    skip418
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip436:
+skip418:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over435
+	JGE  over417
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result433:
+result415:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many437
+	JGT  many419
 
-few438:
+few420:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty439
+	JGE     empty421
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26639,9 +26503,9 @@ few438:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows441
+	JGE     rows423
 
-row440:
+row422:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26657,13 +26521,13 @@ row440:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row440
+	JLT          row422
 
-rows441:
+rows423:
 	CMPQ R13, SI
-	JGE  rows443
+	JGE  rows425
 
-row442:
+row424:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26676,7 +26540,7 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows443
+	JGE          rows425
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26689,7 +26553,7 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows443
+	JGE          rows425
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26702,7 +26566,7 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows443
+	JGE          rows425
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26715,7 +26579,7 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows443
+	JGE          rows425
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26728,7 +26592,7 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows443
+	JGE          rows425
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26741,7 +26605,7 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows443
+	JGE          rows425
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26754,7 +26618,7 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows443
+	JGE          rows425
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26767,60 +26631,60 @@ row442:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row442
+	JLT          row424
 
-rows443:
-summed444:
+rows425:
+summed426:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special447
+	JNE  special429
 
-final445:
+final427:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around448
+	JNE     around431
 	VMOVDQU Y0, (DX)
-	JMP     stored449
 
-around448:
-	VMOVNTDQ Y0, (DX)
-
-stored449:
-stored446:
+stored430:
+stored428:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result433
-	JMP  over435
+	JLT  result415
+	JMP  over417
 
-many437:
+many419:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany434
-	JMP   few438
+	JEQ   tooMany416
+	JMP   few420
 
-special447:
+around431:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored430
+
+special429:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow450
+	JEQ     narrow432
 	VMOVUPS Y0, (DX)
-	JMP     stored446
+	JMP     stored428
 
-narrow450:
+narrow432:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip451
+	JEQ          skip433
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty452
+	JEQ          empty434
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty452:
-skip451:
+empty434:
+skip433:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip453
+	JEQ          skip435
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip454
+	JEQ          skip436
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26833,7 +26697,7 @@ skip451:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip454:
+skip436:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -26844,21 +26708,17 @@ skip454:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around455
+	JNE          around438
 	VMOVDQU      X0, (DX)
-	JMP          stored456
 
-around455:
-	VMOVNTDQ X0, (DX)
+stored437:
+	JMP stored428
 
-stored456:
-	JMP stored446
-
-skip453:
+skip435:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip457
+	JEQ          skip439
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip458
+	JEQ          skip440
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26870,22 +26730,18 @@ skip453:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip458:
+skip440:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around459
+	JNE       around442
 	VMOVDQU   X0, (DX)
-	JMP       stored460
 
-around459:
-	VMOVNTDQ X0, (DX)
+stored441:
+	JMP stored428
 
-stored460:
-	JMP stored446
-
-skip457:
+skip439:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip461
+	JEQ          skip443
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26897,47 +26753,51 @@ skip457:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip461:
-	JMP final445
+skip443:
+	JMP final427
 
-empty439:
+empty421:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed444
+	JNE     summed426
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip462
+	JNE     narrow444
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around463
-	VMOVDQU X0, (DX)
-	JMP     stored464
-
-around463:
-	VMOVNTDQ X0, (DX)
-
-stored464:
-	JMP stored446
-
-skip462:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around465
+	JNE     around445
 	VMOVDQU Y0, (DX)
-	JMP     stored466
+	JMP     stored428
 
-around465:
+narrow444:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around446
+	VMOVDQU X0, (DX)
+	JMP     stored428
+
+around438:
+	VMOVNTDQ X0, (DX)
+	JMP      stored437
+
+around442:
+	VMOVNTDQ X0, (DX)
+	JMP      stored441
+
+around445:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored428
 
-stored466:
-	JMP stored446
+around446:
+	VMOVNTDQ X0, (DX)
+	JMP      stored428
 
-tooMany434:
+tooMany416:
 	MOVQ DI, results+24(FP)
 
-over435:
+over417:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile429
+	JNE  tile411
 
-done262:
+done252:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26960,18 +26820,18 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none467
+	JEQ   none447
 	SUBQ  CX, DX
 
-none467:
+none447:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile469:
+tile449:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower470
+	JLE     narrower450
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -26980,17 +26840,17 @@ tile469:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over473
+	JGE     over453
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result471:
+result451:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty474
+	JGE     empty454
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27007,9 +26867,9 @@ result471:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows477
+	JGE     rows457
 
-row476:
+row456:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27043,13 +26903,13 @@ row476:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row476
+	JLT        row456
 
-rows477:
+rows457:
 	CMPQ R11, DI
-	JGE  rows479
+	JGE  rows459
 
-row478:
+row458:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -27079,9 +26939,9 @@ row478:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row478
+	JLT       row458
 
-rows479:
+rows459:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	MOVQ         8(SP), R11
@@ -27089,7 +26949,7 @@ rows479:
 	VMOVUPS      Y3, 96(BX)(R11*4)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none480
+	JEQ          none460
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27144,10 +27004,10 @@ rows479:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none480:
-	JMP stored475
+none460:
+	JMP stored455
 
-empty474:
+empty454:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -27159,7 +27019,7 @@ empty474:
 	VMOVUPS Y2, 64(BX)(SI*4)
 	VMOVUPS Y3, 96(BX)(SI*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none481
+	JEQ     none461
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27182,27 +27042,27 @@ empty474:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 224(SI)(R11*8)
 
-none481:
-stored475:
+none461:
+stored455:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result471
-	JMP  over473
+	JLT  result451
+	JMP  over453
 	MOVQ R8, results+24(FP)
 
-over473:
+over453:
 	SUBQ $0x00000020, (SP)
-	JLE  done468
+	JLE  done448
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
-	JMP  tile469
+	JMP  tile449
 
-narrower470:
+narrower450:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower483
+	JLT     narrower463
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -27213,17 +27073,17 @@ narrower470:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over486
+	JGE     over466
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result484:
+result464:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty487
+	JGE     empty467
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27236,9 +27096,9 @@ result484:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows490
+	JGE     rows470
 
-row489:
+row469:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -27259,13 +27119,13 @@ row489:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row489
+	JLT        row469
 
-rows490:
+rows470:
 	CMPQ R9, DI
-	JGE  rows492
+	JGE  rows472
 
-row491:
+row471:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27283,7 +27143,7 @@ row491:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows492
+	JGE       rows472
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27301,7 +27161,7 @@ row491:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows492
+	JGE       rows472
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27319,7 +27179,7 @@ row491:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows492
+	JGE       rows472
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27337,14 +27197,14 @@ row491:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row491
+	JLT       row471
 
-rows492:
+rows472:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none493
+	JEQ          none473
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -27379,17 +27239,17 @@ rows492:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none493:
-	JMP stored488
+none473:
+	JMP stored468
 
-empty487:
+empty467:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none494
+	JEQ     none474
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27408,23 +27268,23 @@ empty487:
 	MOVQ    8(SP), R9
 	VMOVUPD Y9, 96(SI)(R9*8)
 
-none494:
-stored488:
+none474:
+stored468:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result484
-	JMP  over486
+	JLT  result464
+	JMP  over466
 	MOVQ R8, results+24(FP)
 
-over486:
-	JMP done468
+over466:
+	JMP done448
 
-narrower483:
+narrower463:
 	XORQ BX, BX
 
-tile495:
+tile475:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*4), R10
 	MOVQ   to+56(FP), BX
@@ -27432,17 +27292,17 @@ tile495:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over501
+	JGE    over481
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result499:
+result479:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty502
+	JGE     empty482
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -27453,9 +27313,9 @@ result499:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows505
+	JGE     rows485
 
-row504:
+row484:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27470,13 +27330,13 @@ row504:
 	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row504
+	JLT        row484
 
-rows505:
+rows485:
 	CMPQ R11, DI
-	JGE  rows507
+	JGE  rows487
 
-row506:
+row486:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27488,7 +27348,7 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows507
+	JGE       rows487
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27500,7 +27360,7 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows507
+	JGE       rows487
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27512,7 +27372,7 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows507
+	JGE       rows487
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27524,7 +27384,7 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows507
+	JGE       rows487
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27536,7 +27396,7 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows507
+	JGE       rows487
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27548,7 +27408,7 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows507
+	JGE       rows487
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27560,7 +27420,7 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows507
+	JGE       rows487
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27572,13 +27432,13 @@ row506:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row506
+	JLT       row486
 
-rows507:
+rows487:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none508
+	JEQ          none488
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27601,15 +27461,15 @@ rows507:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none508:
-	JMP stored503
+none488:
+	JMP stored483
 
-empty502:
+empty482:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none509
+	JEQ     none489
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27624,23 +27484,23 @@ empty502:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 32(SI)(R11*8)
 
-none509:
-stored503:
+none489:
+stored483:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result499
-	JMP  over501
+	JLT  result479
+	JMP  over481
 	MOVQ R8, results+24(FP)
 
-over501:
+over481:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile495
+	JNE  tile475
 
-done468:
+done448:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27691,7 +27551,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none510
+	JEQ     none490
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27701,7 +27561,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none510:
+none490:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27749,11 +27609,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole511
+	JGE    whole491
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole511:
+whole491:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27763,11 +27623,11 @@ whole511:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole512
+	JGE        whole492
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole512:
+whole492:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27776,11 +27636,11 @@ whole512:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole513
+	JGE     whole493
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole513:
+whole493:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27790,11 +27650,11 @@ whole513:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole514
+	JGE        whole494
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole514:
+whole494:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27803,11 +27663,11 @@ whole514:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole515
+	JGE     whole495
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole515:
+whole495:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27817,11 +27677,11 @@ whole515:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole516
+	JGE        whole496
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole516:
+whole496:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27830,11 +27690,11 @@ whole516:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole517
+	JGE     whole497
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole517:
+whole497:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27844,11 +27704,11 @@ whole517:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole518
+	JGE        whole498
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole518:
+whole498:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -28063,7 +27923,7 @@ summed20:
 
 final21:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around24
+	JNE     around25
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -28073,19 +27933,8 @@ final21:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*8)
 	VMOVDQU Y7, 224(DX)(BX*8)
-	JMP     stored25
 
-around24:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
-
-stored25:
+stored24:
 stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -28098,6 +27947,17 @@ many7:
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany5
 	JMP   few8
+
+around25:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+	JMP      stored24
 
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -28173,7 +28033,7 @@ empty10:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*8)
 	VMOVDQU Y0, 224(DX)(BX*8)
-	JMP     stored31
+	JMP     stored22
 
 around30:
 	VMOVNTDQ Y0, (DX)
@@ -28184,9 +28044,7 @@ around30:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-
-stored31:
-	JMP stored22
+	JMP      stored22
 
 tooMany5:
 	MOVQ DI, results+24(FP)
@@ -28201,7 +28059,7 @@ over6:
 narrower3:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower33
+	JLE     narrower32
 	XORQ    BX, BX
 	SUBQ    $0x00000018, DX
 	CMOVQLT DX, BX
@@ -28210,19 +28068,19 @@ narrower3:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over36
+	JGE     over35
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result34:
+result33:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many37
+	JGT  many36
 
-few38:
+few37:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -28230,9 +28088,9 @@ few38:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty40
+	JGE     empty39
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none41
+	JEQ     none40
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -28243,9 +28101,9 @@ few38:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows43
+	JGE     rows42
 
-row42:
+row41:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -28269,13 +28127,13 @@ row42:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row42
+	JLT          row41
 
-rows43:
+rows42:
 	CMPQ R11, SI
-	JGE  rows45
+	JGE  rows44
 
-row44:
+row43:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y6
@@ -28294,21 +28152,21 @@ row44:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row44
+	JLT          row43
 
-rows45:
-	JMP summed39
+rows44:
+	JMP summed38
 
-none41:
+none40:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows47
+	JGE     rows46
 
-row46:
+row45:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -28324,13 +28182,13 @@ row46:
 	VADDPD     160(R9)(R11*1), Y5, Y5
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row46
+	JLT        row45
 
-rows47:
+rows46:
 	CMPQ R10, SI
-	JGE  rows49
+	JGE  rows48
 
-row48:
+row47:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -28341,15 +28199,15 @@ row48:
 	VADDPD 160(R9)(R11*1), Y5, Y5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row48
+	JLT    row47
 
-rows49:
-summed39:
-summed50:
+rows48:
+summed38:
+summed49:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special53
+	JNE  special52
 
-final51:
+final50:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around54
 	VMOVDQU Y0, (DX)
@@ -28359,7 +28217,20 @@ final51:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*8)
 	VMOVDQU Y5, 160(DX)(BX*8)
-	JMP     stored55
+
+stored53:
+stored51:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result33
+	JMP  over35
+
+many36:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany34
+	JMP   few37
 
 around54:
 	VMOVNTDQ Y0, (DX)
@@ -28368,24 +28239,11 @@ around54:
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored53
 
-stored55:
-stored52:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result34
-	JMP  over36
-
-many37:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany35
-	JMP   few38
-
-special53:
+special52:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow56
+	JEQ     narrow55
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -28394,14 +28252,14 @@ special53:
 	VMOVUPD Y4, 128(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y5, 160(DX)(BX*8)
-	JMP     stored52
+	JMP     stored51
 
-narrow56:
+narrow55:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip57
+	JEQ          skip56
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty58
+	JEQ          empty57
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R10, X6, X6
@@ -28413,10 +28271,10 @@ narrow56:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty58:
-skip57:
+empty57:
+skip56:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip59
+	JEQ     skip58
 	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(DX), Y6
@@ -28432,14 +28290,14 @@ skip57:
 	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip59:
-	JMP final51
+skip58:
+	JMP final50
 
-empty40:
+empty39:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed50
+	JNE     summed49
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around60
+	JNE     around59
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -28447,29 +28305,27 @@ empty40:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*8)
 	VMOVDQU Y0, 160(DX)(BX*8)
-	JMP     stored61
+	JMP     stored51
 
-around60:
+around59:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored51
 
-stored61:
-	JMP stored52
-
-tooMany35:
+tooMany34:
 	MOVQ DI, results+24(FP)
 
-over36:
+over35:
 	JMP done1
 
-narrower33:
+narrower32:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower63
+	JLE     narrower61
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -28478,27 +28334,27 @@ narrower33:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over66
+	JGE     over64
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result64:
+result62:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many67
+	JGT  many65
 
-few68:
+few66:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty70
+	JGE     empty68
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none71
+	JEQ     none69
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -28509,9 +28365,9 @@ few68:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows73
+	JGE     rows71
 
-row72:
+row70:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -28530,13 +28386,13 @@ row72:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row72
+	JLT          row70
 
-rows73:
+rows71:
 	CMPQ R11, SI
-	JGE  rows75
+	JGE  rows73
 
-row74:
+row72:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y4
@@ -28551,21 +28407,21 @@ row74:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row74
+	JLT          row72
 
-rows75:
-	JMP summed69
+rows73:
+	JMP summed67
 
-none71:
+none69:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows77
+	JGE     rows75
 
-row76:
+row74:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -28578,13 +28434,13 @@ row76:
 	VADDPD     96(R9)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row76
+	JLT        row74
 
-rows77:
+rows75:
 	CMPQ R10, SI
-	JGE  rows79
+	JGE  rows77
 
-row78:
+row76:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -28593,61 +28449,61 @@ row78:
 	VADDPD 96(R9)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row78
+	JLT    row76
 
-rows79:
-summed69:
-summed80:
+rows77:
+summed67:
+summed78:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special83
+	JNE  special81
 
-final81:
+final79:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around84
+	JNE     around83
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*8)
 	VMOVDQU Y3, 96(DX)(BX*8)
-	JMP     stored85
 
-around84:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored85:
 stored82:
+stored80:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result64
-	JMP  over66
+	JLT  result62
+	JMP  over64
 
-many67:
+many65:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany65
-	JMP   few68
+	JEQ   tooMany63
+	JMP   few66
 
-special83:
+around83:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored82
+
+special81:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
+	JEQ     narrow84
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPD Y2, 64(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y3, 96(DX)(BX*8)
-	JMP     stored82
+	JMP     stored80
 
-narrow86:
+narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip87
+	JEQ          skip85
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty88
+	JEQ          empty86
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -28657,10 +28513,10 @@ narrow86:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty88:
-skip87:
+empty86:
+skip85:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip89
+	JEQ     skip87
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -28672,40 +28528,38 @@ skip87:
 	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip89:
-	JMP final81
+skip87:
+	JMP final79
 
-empty70:
+empty68:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed80
+	JNE     summed78
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around90
+	JNE     around88
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*8)
 	VMOVDQU Y0, 96(DX)(BX*8)
-	JMP     stored91
+	JMP     stored80
 
-around90:
+around88:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored80
 
-stored91:
-	JMP stored82
-
-tooMany65:
+tooMany63:
 	MOVQ DI, results+24(FP)
 
-over66:
+over64:
 	JMP done1
 
-narrower63:
+narrower61:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower93
+	JLT     narrower90
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -28716,25 +28570,25 @@ narrower63:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over96
+	JGE     over93
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result94:
+result91:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many97
+	JGT  many94
 
-few98:
+few95:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty100
+	JGE     empty97
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none101
+	JEQ     none98
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x00, R8
@@ -28745,9 +28599,9 @@ few98:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows103
+	JGE     rows100
 
-row102:
+row99:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -28761,13 +28615,13 @@ row102:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row102
+	JLT          row99
 
-rows103:
+rows100:
 	CMPQ R10, SI
-	JGE  rows105
+	JGE  rows102
 
-row104:
+row101:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -28778,7 +28632,7 @@ row104:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows105
+	JGE          rows102
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -28789,7 +28643,7 @@ row104:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows105
+	JGE          rows102
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -28800,7 +28654,7 @@ row104:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows105
+	JGE          rows102
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -28811,21 +28665,21 @@ row104:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row104
+	JLT          row101
 
-rows105:
-	JMP summed99
+rows102:
+	JMP summed96
 
-none101:
+none98:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows107
+	JGE     rows104
 
-row106:
+row103:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -28835,86 +28689,86 @@ row106:
 	VADDPD     32(R9)(R10*1), Y1, Y1
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row106
+	JLT        row103
 
-rows107:
+rows104:
 	CMPQ R8, SI
-	JGE  rows109
+	JGE  rows106
 
-row108:
+row105:
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPD (R9)(R10*1), Y0, Y0
 	VADDPD 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JGE    rows109
+	JGE    rows106
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPD (R9)(R10*1), Y0, Y0
 	VADDPD 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JGE    rows109
+	JGE    rows106
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPD (R9)(R10*1), Y0, Y0
 	VADDPD 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JGE    rows109
+	JGE    rows106
 	MOVQ   (R8), R10
 	IMULQ  AX, R10
 	VADDPD (R9)(R10*1), Y0, Y0
 	VADDPD 32(R9)(R10*1), Y1, Y1
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row108
+	JLT    row105
 
-rows109:
-summed99:
-summed110:
+rows106:
+summed96:
+summed107:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special113
+	JNE  special110
 
-final111:
+final108:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around114
+	JNE     around112
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored115
 
-around114:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored115:
-stored112:
+stored111:
+stored109:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result94
-	JMP  over96
+	JLT  result91
+	JMP  over93
 
-many97:
+many94:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany95
-	JMP   few98
+	JEQ   tooMany92
+	JMP   few95
 
-special113:
+around112:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored111
+
+special110:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow116
+	JEQ     narrow113
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	JMP     stored112
+	JMP     stored109
 
-narrow116:
+narrow113:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip117
+	JEQ          skip114
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty118
+	JEQ          empty115
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
@@ -28922,10 +28776,10 @@ narrow116:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty118:
-skip117:
+empty115:
+skip114:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip119
+	JEQ          skip116
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -28944,37 +28798,35 @@ skip117:
 	VMOVUPD      32(DX), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip119:
-	JMP final111
+skip116:
+	JMP final108
 
-empty100:
+empty97:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed110
+	JNE     summed107
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around120
+	JNE     around117
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored121
+	JMP     stored109
 
-around120:
+around117:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored109
 
-stored121:
-	JMP stored112
-
-tooMany95:
+tooMany92:
 	MOVQ DI, results+24(FP)
 
-over96:
+over93:
 	JMP done1
 
-narrower93:
+narrower90:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000004
-	JLT  few124
+	JLT  few120
 
-tile122:
+tile118:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*8), R9
 	MOVQ   to+56(FP), DX
@@ -28982,24 +28834,24 @@ tile122:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over128
+	JGE    over124
 	MOVQ   (DI), BX
 	LEAQ   (CX)(BX*8), BX
 
-result126:
+result122:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many129
+	JGT  many125
 
-few130:
+few126:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty132
+	JGE     empty128
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none133
+	JEQ     none129
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -29010,9 +28862,9 @@ few130:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows135
+	JGE     rows131
 
-row134:
+row130:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -29024,13 +28876,13 @@ row134:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row134
+	JLT          row130
 
-rows135:
+rows131:
 	CMPQ R11, SI
-	JGE  rows137
+	JGE  rows133
 
-row136:
+row132:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29039,7 +28891,7 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows137
+	JGE          rows133
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29048,7 +28900,7 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows137
+	JGE          rows133
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29057,7 +28909,7 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows137
+	JGE          rows133
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29066,7 +28918,7 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows137
+	JGE          rows133
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29075,7 +28927,7 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows137
+	JGE          rows133
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29084,7 +28936,7 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows137
+	JGE          rows133
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29093,7 +28945,7 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows137
+	JGE          rows133
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29102,21 +28954,21 @@ row136:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row136
+	JLT          row132
 
-rows137:
-	JMP summed131
+rows133:
+	JMP summed127
 
-none133:
+none129:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows139
+	JGE     rows135
 
-row138:
+row134:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -29125,113 +28977,113 @@ row138:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row138
+	JLT        row134
 
-rows139:
+rows135:
 	CMPQ R10, SI
-	JGE  rows141
+	JGE  rows137
 
-row140:
+row136:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows141
+	JGE    rows137
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows141
+	JGE    rows137
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows141
+	JGE    rows137
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows141
+	JGE    rows137
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows141
+	JGE    rows137
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows141
+	JGE    rows137
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows141
+	JGE    rows137
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row140
+	JLT    row136
 
-rows141:
-summed131:
-summed142:
+rows137:
+summed127:
+summed138:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special145
+	JNE  special141
 
-final143:
+final139:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around146
+	JNE     around143
 	VMOVDQU Y0, (DX)
-	JMP     stored147
 
-around146:
-	VMOVNTDQ Y0, (DX)
-
-stored147:
-stored144:
+stored142:
+stored140:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result126
-	JMP  over128
+	JLT  result122
+	JMP  over124
 
-many129:
+many125:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany127
-	JMP   few130
+	JEQ   tooMany123
+	JMP   few126
 
-special145:
+around143:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored142
+
+special141:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow148
+	JEQ     narrow144
 	VMOVUPD Y0, (DX)
-	JMP     stored144
+	JMP     stored140
 
-narrow148:
+narrow144:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip149
+	JEQ          skip145
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty150
+	JEQ          empty146
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty150:
-skip149:
+empty146:
+skip145:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip151
+	JEQ          skip147
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -29243,34 +29095,32 @@ skip149:
 	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip151:
-	JMP final143
+skip147:
+	JMP final139
 
-empty132:
+empty128:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed142
+	JNE     summed138
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around152
+	JNE     around148
 	VMOVDQU Y0, (DX)
-	JMP     stored153
+	JMP     stored140
 
-around152:
+around148:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored140
 
-stored153:
-	JMP stored144
-
-tooMany127:
+tooMany123:
 	MOVQ DI, results+24(FP)
 
-over128:
+over124:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile122
-	JMP  done125
+	JNE  tile118
+	JMP  done121
 
-few124:
+few120:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*8), R9
 	VMOVQ        (SP), X0
@@ -29281,24 +29131,24 @@ few124:
 	ADDQ         BX, DX
 	MOVQ         start+16(FP), DI
 	CMPQ         DI, results+24(FP)
-	JGE          over156
+	JGE          over151
 	MOVQ         (DI), BX
 	LEAQ         (CX)(BX*8), BX
 
-result154:
+result149:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many157
+	JGT  many152
 
-few158:
+few153:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty160
+	JGE     empty155
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none161
+	JEQ     none156
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x00, R8
@@ -29309,9 +29159,9 @@ few158:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows163
+	JGE     rows158
 
-row162:
+row157:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -29324,13 +29174,13 @@ row162:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row162
+	JLT          row157
 
-rows163:
+rows158:
 	CMPQ R10, SI
-	JGE  rows165
+	JGE  rows160
 
-row164:
+row159:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29340,7 +29190,7 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows165
+	JGE          rows160
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29350,7 +29200,7 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows165
+	JGE          rows160
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29360,7 +29210,7 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows165
+	JGE          rows160
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29370,7 +29220,7 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows165
+	JGE          rows160
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29380,7 +29230,7 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows165
+	JGE          rows160
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29390,7 +29240,7 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows165
+	JGE          rows160
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29400,7 +29250,7 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows165
+	JGE          rows160
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29410,21 +29260,21 @@ row164:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row164
+	JLT          row159
 
-rows165:
-	JMP summed159
+rows160:
+	JMP summed154
 
-none161:
+none156:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows167
+	JGE     rows162
 
-row166:
+row161:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -29434,114 +29284,114 @@ row166:
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row166
+	JLT        row161
 
-rows167:
+rows162:
 	CMPQ R8, SI
-	JGE  rows169
+	JGE  rows164
 
-row168:
+row163:
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows169
+	JGE        rows164
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows169
+	JGE        rows164
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows169
+	JGE        rows164
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows169
+	JGE        rows164
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows169
+	JGE        rows164
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows169
+	JGE        rows164
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows169
+	JGE        rows164
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JLT        row168
+	JLT        row163
 
-rows169:
-summed159:
-summed170:
+rows164:
+summed154:
+summed165:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special173
+	JNE  special168
 
-final171:
+final166:
 	VMASKMOVPD Y0, Y1, (DX)
 
-stored172:
+stored167:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result154
-	JMP  over156
+	JLT  result149
+	JMP  over151
 
-many157:
+many152:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany155
-	JMP   few158
+	JEQ   tooMany150
+	JMP   few153
 
-special173:
+special168:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow174
+	JEQ        narrow169
 	VMASKMOVPD Y0, Y1, (DX)
-	JMP        stored172
+	JMP        stored167
 
-narrow174:
+narrow169:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip175
+	JEQ          skip170
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty176
+	JEQ          empty171
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 
-empty176:
-skip175:
+empty171:
+skip170:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip177
+	JEQ          skip172
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -29553,17 +29403,17 @@ skip175:
 	VMASKMOVPD   (DX), Y1, Y2
 	VADDPD       Y0, Y2, Y0
 
-skip177:
-	JMP final171
+skip172:
+	JMP final166
 
-empty160:
-	JMP summed170
+empty155:
+	JMP summed165
 
-tooMany155:
+tooMany150:
 	MOVQ DI, results+24(FP)
 
-over156:
-done125:
+over151:
+done121:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -29592,18 +29442,18 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none178
+	JEQ   none173
 	SUBQ  positions+32(FP), CX
 
-none178:
+none173:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile180:
+tile175:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000018
-	JLE     narrower181
+	JLE     narrower176
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -29612,21 +29462,21 @@ tile180:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over184
+	JGE     over179
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result182:
+result177:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many185
+	JGT  many180
 
-few186:
+few181:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29636,7 +29486,7 @@ few186:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty187
+	JGE     empty182
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29648,9 +29498,9 @@ few186:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows189
+	JGE     rows184
 
-row188:
+row183:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29705,13 +29555,13 @@ row188:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row188
+	JLT          row183
 
-rows189:
+rows184:
 	CMPQ R13, SI
-	JGE  rows191
+	JGE  rows186
 
-row190:
+row185:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -29760,16 +29610,16 @@ row190:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row190
+	JLT          row185
 
-rows191:
-summed192:
+rows186:
+summed187:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special195
+	JNE  special190
 
-final193:
+final188:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around196
+	JNE     around192
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -29779,9 +29629,22 @@ final193:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*8)
 	VMOVDQU Y7, 224(DX)(BX*8)
-	JMP     stored197
 
-around196:
+stored191:
+stored189:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result177
+	JMP  over179
+
+many180:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany178
+	JMP   few181
+
+around192:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -29790,24 +29653,11 @@ around196:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
+	JMP      stored191
 
-stored197:
-stored194:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result182
-	JMP  over184
-
-many185:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany183
-	JMP   few186
-
-special195:
+special190:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow198
+	JEQ     narrow193
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -29818,14 +29668,14 @@ special195:
 	VMOVUPD Y6, 192(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y7, 224(DX)(BX*8)
-	JMP     stored194
+	JMP     stored189
 
-narrow198:
+narrow193:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip199
+	JEQ          skip194
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty200
+	JEQ          empty195
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R10, X8, X8
@@ -29839,10 +29689,10 @@ narrow198:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty200:
-skip199:
+empty195:
+skip194:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip201
+	JEQ     skip196
 	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(DX), Y8
@@ -29862,14 +29712,14 @@ skip199:
 	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip201:
-	JMP final193
+skip196:
+	JMP final188
 
-empty187:
+empty182:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed192
+	JNE     summed187
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around202
+	JNE     around197
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -29879,9 +29729,9 @@ empty187:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*8)
 	VMOVDQU Y0, 224(DX)(BX*8)
-	JMP     stored203
+	JMP     stored189
 
-around202:
+around197:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -29890,24 +29740,22 @@ around202:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored189
 
-stored203:
-	JMP stored194
-
-tooMany183:
+tooMany178:
 	MOVQ DI, results+24(FP)
 
-over184:
+over179:
 	SUBQ $0x00000020, (SP)
-	JLE  done179
+	JLE  done174
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+72(FP)
-	JMP  tile180
+	JMP  tile175
 
-narrower181:
+narrower176:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower205
+	JLE     narrower199
 	XORQ    BX, BX
 	SUBQ    $0x00000018, DX
 	CMOVQLT DX, BX
@@ -29916,21 +29764,21 @@ narrower181:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over208
+	JGE     over202
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result206:
+result200:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many209
+	JGT  many203
 
-few210:
+few204:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29938,7 +29786,7 @@ few210:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty211
+	JGE     empty205
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29950,9 +29798,9 @@ few210:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows213
+	JGE     rows207
 
-row212:
+row206:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29996,13 +29844,13 @@ row212:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row212
+	JLT          row206
 
-rows213:
+rows207:
 	CMPQ R13, SI
-	JGE  rows215
+	JGE  rows209
 
-row214:
+row208:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30041,16 +29889,16 @@ row214:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row214
+	JLT          row208
 
-rows215:
-summed216:
+rows209:
+summed210:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special219
+	JNE  special213
 
-final217:
+final211:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around220
+	JNE     around215
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -30058,33 +29906,33 @@ final217:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*8)
 	VMOVDQU Y5, 160(DX)(BX*8)
-	JMP     stored221
 
-around220:
+stored214:
+stored212:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result200
+	JMP  over202
+
+many203:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany201
+	JMP   few204
+
+around215:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored214
 
-stored221:
-stored218:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result206
-	JMP  over208
-
-many209:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany207
-	JMP   few210
-
-special219:
+special213:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow222
+	JEQ     narrow216
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -30093,14 +29941,14 @@ special219:
 	VMOVUPD Y4, 128(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y5, 160(DX)(BX*8)
-	JMP     stored218
+	JMP     stored212
 
-narrow222:
+narrow216:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip223
+	JEQ          skip217
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty224
+	JEQ          empty218
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R10, X6, X6
@@ -30112,10 +29960,10 @@ narrow222:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty224:
-skip223:
+empty218:
+skip217:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip225
+	JEQ     skip219
 	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(DX), Y6
@@ -30131,14 +29979,14 @@ skip223:
 	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip225:
-	JMP final217
+skip219:
+	JMP final211
 
-empty211:
+empty205:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed216
+	JNE     summed210
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around226
+	JNE     around220
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -30146,29 +29994,27 @@ empty211:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*8)
 	VMOVDQU Y0, 160(DX)(BX*8)
-	JMP     stored227
+	JMP     stored212
 
-around226:
+around220:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored212
 
-stored227:
-	JMP stored218
-
-tooMany207:
+tooMany201:
 	MOVQ DI, results+24(FP)
 
-over208:
-	JMP done179
+over202:
+	JMP done174
 
-narrower205:
+narrower199:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower229
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -30177,27 +30023,27 @@ narrower205:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over232
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result230:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many233
+	JGT  many226
 
-few234:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty235
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30209,9 +30055,9 @@ few234:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows237
+	JGE     rows230
 
-row236:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30244,13 +30090,13 @@ row236:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row236
+	JLT          row229
 
-rows237:
+rows230:
 	CMPQ R13, SI
-	JGE  rows239
+	JGE  rows232
 
-row238:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30279,60 +30125,60 @@ row238:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row238
+	JLT          row231
 
-rows239:
-summed240:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special243
+	JNE  special236
 
-final241:
+final234:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around244
+	JNE     around238
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*8)
 	VMOVDQU Y3, 96(DX)(BX*8)
-	JMP     stored245
 
-around244:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored245:
-stored242:
+stored237:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result230
-	JMP  over232
+	JLT  result223
+	JMP  over225
 
-many233:
+many226:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany231
-	JMP   few234
+	JEQ   tooMany224
+	JMP   few227
 
-special243:
+around238:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored237
+
+special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow246
+	JEQ     narrow239
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPD Y2, 64(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y3, 96(DX)(BX*8)
-	JMP     stored242
+	JMP     stored235
 
-narrow246:
+narrow239:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip247
+	JEQ          skip240
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty248
+	JEQ          empty241
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -30342,10 +30188,10 @@ narrow246:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty248:
-skip247:
+empty241:
+skip240:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip249
+	JEQ     skip242
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -30357,40 +30203,38 @@ skip247:
 	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip249:
-	JMP final241
+skip242:
+	JMP final234
 
-empty235:
+empty228:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed240
+	JNE     summed233
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around250
+	JNE     around243
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*8)
 	VMOVDQU Y0, 96(DX)(BX*8)
-	JMP     stored251
+	JMP     stored235
 
-around250:
+around243:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored235
 
-stored251:
-	JMP stored242
-
-tooMany231:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over232:
-	JMP done179
+over225:
+	JMP done174
 
-narrower229:
+narrower222:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000008
-	JLT     narrower253
+	JLT     narrower245
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -30401,25 +30245,25 @@ narrower229:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over256
+	JGE     over248
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result254:
+result246:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many257
+	JGT  many249
 
-few258:
+few250:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty259
+	JGE     empty251
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -30431,9 +30275,9 @@ few258:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows261
+	JGE     rows253
 
-row260:
+row252:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -30455,13 +30299,13 @@ row260:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row260
+	JLT          row252
 
-rows261:
+rows253:
 	CMPQ R12, SI
-	JGE  rows263
+	JGE  rows255
 
-row262:
+row254:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30480,7 +30324,7 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows263
+	JGE          rows255
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30499,7 +30343,7 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows263
+	JGE          rows255
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30518,7 +30362,7 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows263
+	JGE          rows255
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30537,51 +30381,51 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row262
+	JLT          row254
 
-rows263:
-summed264:
+rows255:
+summed256:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special267
+	JNE  special259
 
-final265:
+final257:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around268
+	JNE     around261
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored269
 
-around268:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored269:
-stored266:
+stored260:
+stored258:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result254
-	JMP  over256
+	JLT  result246
+	JMP  over248
 
-many257:
+many249:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany255
-	JMP   few258
+	JEQ   tooMany247
+	JMP   few250
 
-special267:
+around261:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored260
+
+special259:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow270
+	JEQ     narrow262
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	JMP     stored266
+	JMP     stored258
 
-narrow270:
+narrow262:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip271
+	JEQ          skip263
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty272
+	JEQ          empty264
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
@@ -30589,10 +30433,10 @@ narrow270:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty272:
-skip271:
+empty264:
+skip263:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip273
+	JEQ          skip265
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -30611,35 +30455,33 @@ skip271:
 	VMOVUPD      32(DX), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip273:
-	JMP final265
+skip265:
+	JMP final257
 
-empty259:
+empty251:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed264
+	JNE     summed256
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around274
+	JNE     around266
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored275
+	JMP     stored258
 
-around274:
+around266:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored258
 
-stored275:
-	JMP stored266
-
-tooMany255:
+tooMany247:
 	MOVQ DI, results+24(FP)
 
-over256:
-	JMP done179
+over248:
+	JMP done174
 
-narrower253:
+narrower245:
 	XORQ DX, DX
 
-tile276:
+tile267:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*8), R9
 	MOVQ   to+72(FP), DX
@@ -30647,24 +30489,24 @@ tile276:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over282
+	JGE    over273
 	MOVQ   (DI), BX
 	SHLQ   $0x03, BX
 	ADDQ   positions+32(FP), BX
 
-result280:
+result271:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many283
+	JGT  many274
 
-few284:
+few275:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty285
+	JGE     empty276
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30676,9 +30518,9 @@ few284:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows287
+	JGE     rows278
 
-row286:
+row277:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30695,13 +30537,13 @@ row286:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row286
+	JLT          row277
 
-rows287:
+rows278:
 	CMPQ R13, SI
-	JGE  rows289
+	JGE  rows280
 
-row288:
+row279:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30715,7 +30557,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30729,7 +30571,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30743,7 +30585,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30757,7 +30599,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30771,7 +30613,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30785,7 +30627,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30799,7 +30641,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30813,58 +30655,58 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row288
+	JLT          row279
 
-rows289:
-summed290:
+rows280:
+summed281:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special293
+	JNE  special284
 
-final291:
+final282:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around294
+	JNE     around286
 	VMOVDQU Y0, (DX)
-	JMP     stored295
 
-around294:
-	VMOVNTDQ Y0, (DX)
-
-stored295:
-stored292:
+stored285:
+stored283:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result280
-	JMP  over282
+	JLT  result271
+	JMP  over273
 
-many283:
+many274:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany281
-	JMP   few284
+	JEQ   tooMany272
+	JMP   few275
 
-special293:
+around286:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored285
+
+special284:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow296
+	JEQ     narrow287
 	VMOVUPD Y0, (DX)
-	JMP     stored292
+	JMP     stored283
 
-narrow296:
+narrow287:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip297
+	JEQ          skip288
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty298
+	JEQ          empty289
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty298:
-skip297:
+empty289:
+skip288:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip290
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -30876,33 +30718,31 @@ skip297:
 	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip299:
-	JMP final291
+skip290:
+	JMP final282
 
-empty285:
+empty276:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed290
+	JNE     summed281
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around300
+	JNE     around291
 	VMOVDQU Y0, (DX)
-	JMP     stored301
+	JMP     stored283
 
-around300:
+around291:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored283
 
-stored301:
-	JMP stored292
-
-tooMany281:
+tooMany272:
 	MOVQ DI, results+24(FP)
 
-over282:
+over273:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile276
+	JNE  tile267
 
-done179:
+done174:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -30925,18 +30765,18 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none302
+	JEQ   none292
 	SUBQ  CX, DX
 
-none302:
+none292:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile304:
+tile294:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000008
-	JLE     narrower305
+	JLE     narrower295
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -30945,17 +30785,17 @@ tile304:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over308
+	JGE     over298
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result306:
+result296:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty309
+	JGE     empty299
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -30972,9 +30812,9 @@ result306:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows312
+	JGE     rows302
 
-row311:
+row301:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -31008,13 +30848,13 @@ row311:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row311
+	JLT        row301
 
-rows312:
+rows302:
 	CMPQ R11, DI
-	JGE  rows314
+	JGE  rows304
 
-row313:
+row303:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -31044,9 +30884,9 @@ row313:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row313
+	JLT       row303
 
-rows314:
+rows304:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	MOVQ       8(SP), R11
@@ -31054,7 +30894,7 @@ rows314:
 	VMOVUPD    Y3, 96(BX)(R11*8)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none315
+	JEQ        none305
 	MOVQ       columns+72(FP), R11
 	SUBQ       (SP), R11
 	SHLQ       $0x03, R11
@@ -31083,10 +30923,10 @@ rows314:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R11)(R12*8)
 
-none315:
-	JMP stored310
+none305:
+	JMP stored300
 
-empty309:
+empty299:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -31098,7 +30938,7 @@ empty309:
 	VMOVUPD Y2, 64(BX)(SI*8)
 	VMOVUPD Y3, 96(BX)(SI*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none316
+	JEQ     none306
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -31115,27 +30955,27 @@ empty309:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 96(SI)(R11*8)
 
-none316:
-stored310:
+none306:
+stored300:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result306
-	JMP  over308
+	JLT  result296
+	JMP  over298
 	MOVQ R8, results+24(FP)
 
-over308:
+over298:
 	SUBQ $0x00000010, (SP)
-	JLE  done303
+	JLE  done293
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
-	JMP  tile304
+	JMP  tile294
 
-narrower305:
+narrower295:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower318
+	JLT     narrower308
 	XORQ    SI, SI
 	SUBQ    $0x00000008, BX
 	CMOVQLT BX, SI
@@ -31146,17 +30986,17 @@ narrower305:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over321
+	JGE     over311
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result319:
+result309:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty322
+	JGE     empty312
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -31169,9 +31009,9 @@ result319:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows325
+	JGE     rows315
 
-row324:
+row314:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -31192,13 +31032,13 @@ row324:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row324
+	JLT        row314
 
-rows325:
+rows315:
 	CMPQ R9, DI
-	JGE  rows327
+	JGE  rows317
 
-row326:
+row316:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31216,7 +31056,7 @@ row326:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows327
+	JGE       rows317
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31234,7 +31074,7 @@ row326:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows327
+	JGE       rows317
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31252,7 +31092,7 @@ row326:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows327
+	JGE       rows317
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31270,14 +31110,14 @@ row326:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row326
+	JLT       row316
 
-rows327:
+rows317:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none328
+	JEQ        none318
 	MOVQ       columns+72(FP), R9
 	SUBQ       (SP), R9
 	SHLQ       $0x03, R9
@@ -31298,17 +31138,17 @@ rows327:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R9)(R11*8)
 
-none328:
-	JMP stored323
+none318:
+	JMP stored313
 
-empty322:
+empty312:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none329
+	JEQ     none319
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -31323,23 +31163,23 @@ empty322:
 	MOVQ    8(SP), R9
 	VMOVUPD Y9, 32(SI)(R9*8)
 
-none329:
-stored323:
+none319:
+stored313:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result319
-	JMP  over321
+	JLT  result309
+	JMP  over311
 	MOVQ R8, results+24(FP)
 
-over321:
-	JMP done303
+over311:
+	JMP done293
 
-narrower318:
+narrower308:
 	XORQ BX, BX
 
-tile330:
+tile320:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*8), R10
 	MOVQ   to+56(FP), BX
@@ -31347,17 +31187,17 @@ tile330:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over336
+	JGE    over326
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result334:
+result324:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty337
+	JGE     empty327
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -31368,9 +31208,9 @@ result334:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows340
+	JGE     rows330
 
-row339:
+row329:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -31385,13 +31225,13 @@ row339:
 	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row339
+	JLT        row329
 
-rows340:
+rows330:
 	CMPQ R11, DI
-	JGE  rows342
+	JGE  rows332
 
-row341:
+row331:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31403,7 +31243,7 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows342
+	JGE       rows332
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31415,7 +31255,7 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows342
+	JGE       rows332
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31427,7 +31267,7 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows342
+	JGE       rows332
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31439,7 +31279,7 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows342
+	JGE       rows332
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31451,7 +31291,7 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows342
+	JGE       rows332
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31463,7 +31303,7 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows342
+	JGE       rows332
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31475,7 +31315,7 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows342
+	JGE       rows332
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31487,13 +31327,13 @@ row341:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row341
+	JLT       row331
 
-rows342:
+rows332:
 	VMOVUPD    Y0, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none343
+	JEQ        none333
 	MOVQ       columns+72(FP), R11
 	SUBQ       (SP), R11
 	SHLQ       $0x03, R11
@@ -31509,15 +31349,15 @@ rows342:
 	VPGATHERQQ Y1, (SI)(Y4*8), Y0
 	VMOVUPD    Y0, (R11)(R12*8)
 
-none343:
-	JMP stored338
+none333:
+	JMP stored328
 
-empty337:
+empty327:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none344
+	JEQ     none334
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -31530,23 +31370,23 @@ empty337:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, (SI)(R11*8)
 
-none344:
-stored338:
+none334:
+stored328:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result334
-	JMP  over336
+	JLT  result324
+	JMP  over326
 	MOVQ R8, results+24(FP)
 
-over336:
+over326:
 	MOVQ (SP), BX
 	SUBQ $0x00000004, BX
 	CMPQ BX, 8(SP)
-	JNE  tile330
+	JNE  tile320
 
-done303:
+done293:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -31802,14 +31642,10 @@ final22:
 	VPSRLD    $0x10, Y8, Y0
 	VPBLENDW  $0xaa, Y9, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU   Y0, (DX)
-	JMP       stored26
 
-around25:
-	VMOVNTDQ Y0, (DX)
-
-stored26:
+stored25:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -31825,14 +31661,10 @@ stored26:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored28
 
-around27:
-	VMOVNTDQ Y0, 32(DX)
-
-stored28:
+stored27:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -31848,14 +31680,10 @@ stored28:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored30
 
-around29:
-	VMOVNTDQ Y0, 64(DX)
-
-stored30:
+stored29:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -31871,15 +31699,11 @@ stored30:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored32
 
-around31:
-	VMOVNTDQ Y0, 96(DX)
-
-stored32:
+stored31:
 stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -31991,6 +31815,22 @@ row35:
 rows36:
 	JMP summed9
 
+around26:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored25
+
+around28:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored27
+
+around30:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored29
+
+around32:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored31
+
 special24:
 	TESTQ      $0x00000008, mode+80(FP)
 	JEQ        narrow37
@@ -32088,16 +31928,14 @@ empty10:
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored42
+	JMP     stored23
 
 around41:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-
-stored42:
-	JMP stored23
+	JMP      stored23
 
 tooMany5:
 	MOVQ DI, results+24(FP)
@@ -32108,16 +31946,16 @@ over6:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip42
 	ADDQ  $+128, to+56(FP)
 
-skip43:
+skip42:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower45
+	JLE     narrower44
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -32126,19 +31964,19 @@ narrower3:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over48
+	JGE     over47
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result46:
+result45:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many49
+	JGT  many48
 
-few50:
+few49:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -32146,11 +31984,11 @@ few50:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty52
+	JGE     empty51
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none53
+	JEQ     none52
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide54
+	JNE     wide53
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -32161,9 +31999,9 @@ few50:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows56
+	JGE     rows55
 
-row55:
+row54:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -32196,13 +32034,13 @@ row55:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row55
+	JLT          row54
 
-rows56:
+rows55:
 	CMPQ R11, SI
-	JGE  rows58
+	JGE  rows57
 
-row57:
+row56:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y6
@@ -32231,21 +32069,21 @@ row57:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row57
+	JLT          row56
 
-rows58:
-	JMP summed51
+rows57:
+	JMP summed50
 
-none53:
+none52:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows60
+	JGE     rows59
 
-row59:
+row58:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -32269,13 +32107,13 @@ row59:
 	PREFETCHT0 95(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row59
+	JLT        row58
 
-rows60:
+rows59:
 	CMPQ R10, SI
-	JGE  rows62
+	JGE  rows61
 
-row61:
+row60:
 	MOVQ    (R10), R11
 	IMULQ   AX, R11
 	VMOVDQU (R8)(R11*1), Y7
@@ -32295,15 +32133,15 @@ row61:
 	VADDPS  Y7, Y5, Y5
 	ADDQ    $0x08, R10
 	CMPQ    R10, SI
-	JLT     row61
+	JLT     row60
 
-rows62:
-summed51:
-summed63:
+rows61:
+summed50:
+summed62:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special66
+	JNE  special65
 
-final64:
+final63:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -32321,12 +32159,8 @@ final64:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
 	VMOVDQU   Y0, (DX)
-	JMP       stored68
 
-around67:
-	VMOVNTDQ Y0, (DX)
-
-stored68:
+stored66:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -32344,12 +32178,8 @@ stored68:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored70
 
-around69:
-	VMOVNTDQ Y0, 32(DX)
-
-stored70:
+stored68:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -32368,26 +32198,22 @@ stored70:
 	JNE       around71
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored72
 
-around71:
-	VMOVNTDQ Y0, 64(DX)
-
-stored72:
-stored65:
+stored70:
+stored64:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result46
-	JMP  over48
+	JLT  result45
+	JMP  over47
 
-many49:
+many48:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany47
-	JMP   few50
+	JEQ   tooMany46
+	JMP   few49
 
-wide54:
+wide53:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -32398,9 +32224,9 @@ wide54:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows74
+	JGE     rows73
 
-row73:
+row72:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -32432,13 +32258,13 @@ row73:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row73
+	JLT          row72
 
-rows74:
+rows73:
 	CMPQ R11, SI
-	JGE  rows76
+	JGE  rows75
 
-row75:
+row74:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -32466,14 +32292,26 @@ row75:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row75
+	JLT          row74
 
-rows76:
-	JMP summed51
+rows75:
+	JMP summed50
 
-special66:
+around67:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored66
+
+around69:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored68
+
+around71:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored70
+
+special65:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow77
+	JEQ        narrow76
 	VUNPCKLPS  Y1, Y0, Y6
 	VUNPCKHPS  Y1, Y0, Y7
 	VPERM2F128 $0x20, Y7, Y6, Y6
@@ -32500,14 +32338,14 @@ special66:
 	VPERM2F128 $0x31, Y1, Y0, Y0
 	MOVQ       8(SP), BX
 	VMOVUPS    Y0, 160(DX)(BX*4)
-	JMP        stored65
+	JMP        stored64
 
-narrow77:
+narrow76:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip78
+	JEQ          skip77
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty79
+	JEQ          empty78
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -32519,10 +32357,10 @@ narrow77:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty79:
-skip78:
+empty78:
+skip77:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip80
+	JEQ     skip79
 	VMOVDQU (DX), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
@@ -32540,38 +32378,36 @@ skip78:
 	VADDPS  Y4, Y6, Y4
 	VADDPS  Y5, Y7, Y5
 
-skip80:
-	JMP final64
+skip79:
+	JMP final63
 
-empty52:
+empty51:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed63
+	JNE     summed62
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around81
+	JNE     around80
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored82
+	JMP     stored64
 
-around81:
+around80:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	JMP      stored64
 
-stored82:
-	JMP stored65
-
-tooMany47:
+tooMany46:
 	MOVQ DI, results+24(FP)
 
-over48:
+over47:
 	JMP done1
 
-narrower45:
+narrower44:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower84
+	JLE     narrower82
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -32580,29 +32416,29 @@ narrower45:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over87
+	JGE     over85
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result85:
+result83:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many88
+	JGT  many86
 
-few89:
+few87:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty91
+	JGE     empty89
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none92
+	JEQ     none90
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide93
+	JNE     wide91
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -32613,9 +32449,9 @@ few89:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows95
+	JGE     rows93
 
-row94:
+row92:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -32640,13 +32476,13 @@ row94:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row94
+	JLT          row92
 
-rows95:
+rows93:
 	CMPQ R11, SI
-	JGE  rows97
+	JGE  rows95
 
-row96:
+row94:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y4
@@ -32668,21 +32504,21 @@ row96:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row96
+	JLT          row94
 
-rows97:
-	JMP summed90
+rows95:
+	JMP summed88
 
-none92:
+none90:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows99
+	JGE     rows97
 
-row98:
+row96:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -32700,13 +32536,13 @@ row98:
 	VADDPS     Y5, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row98
+	JLT        row96
 
-rows99:
+rows97:
 	CMPQ R10, SI
-	JGE  rows101
+	JGE  rows99
 
-row100:
+row98:
 	MOVQ    (R10), R11
 	IMULQ   AX, R11
 	VMOVDQU (R8)(R11*1), Y5
@@ -32721,15 +32557,15 @@ row100:
 	VADDPS  Y5, Y3, Y3
 	ADDQ    $0x08, R10
 	CMPQ    R10, SI
-	JLT     row100
+	JLT     row98
 
-rows101:
-summed90:
-summed102:
+rows99:
+summed88:
+summed100:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special105
+	JNE  special103
 
-final103:
+final101:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -32745,14 +32581,10 @@ final103:
 	VPSRLD    $0x10, Y4, Y0
 	VPBLENDW  $0xaa, Y5, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around105
 	VMOVDQU   Y0, (DX)
-	JMP       stored107
 
-around106:
-	VMOVNTDQ Y0, (DX)
-
-stored107:
+stored104:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -32768,29 +32600,25 @@ stored107:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around107
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored109
 
-around108:
-	VMOVNTDQ Y0, 32(DX)
-
-stored109:
-stored104:
+stored106:
+stored102:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result85
-	JMP  over87
+	JLT  result83
+	JMP  over85
 
-many88:
+many86:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany86
-	JMP   few89
+	JEQ   tooMany84
+	JMP   few87
 
-wide93:
+wide91:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -32801,9 +32629,9 @@ wide93:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows111
+	JGE     rows109
 
-row110:
+row108:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -32827,13 +32655,13 @@ row110:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row110
+	JLT          row108
 
-rows111:
+rows109:
 	CMPQ R11, SI
-	JGE  rows113
+	JGE  rows111
 
-row112:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -32854,14 +32682,22 @@ row112:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row112
+	JLT          row110
 
-rows113:
-	JMP summed90
+rows111:
+	JMP summed88
 
-special105:
+around105:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored104
+
+around107:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored106
+
+special103:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow114
+	JEQ        narrow112
 	VUNPCKLPS  Y1, Y0, Y4
 	VUNPCKHPS  Y1, Y0, Y5
 	VPERM2F128 $0x20, Y5, Y4, Y4
@@ -32880,14 +32716,14 @@ special105:
 	VPERM2F128 $0x31, Y1, Y0, Y0
 	MOVQ       8(SP), BX
 	VMOVUPS    Y0, 96(DX)(BX*4)
-	JMP        stored104
+	JMP        stored102
 
-narrow114:
+narrow112:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip115
+	JEQ          skip113
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty116
+	JEQ          empty114
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -32897,10 +32733,10 @@ narrow114:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty116:
-skip115:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip117
+	JEQ     skip115
 	VMOVDQU (DX), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
@@ -32913,36 +32749,34 @@ skip115:
 	VADDPS  Y2, Y4, Y2
 	VADDPS  Y3, Y5, Y3
 
-skip117:
-	JMP final103
+skip115:
+	JMP final101
 
-empty91:
+empty89:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed102
+	JNE     summed100
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around118
+	JNE     around116
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored119
+	JMP     stored102
 
-around118:
+around116:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored102
 
-stored119:
-	JMP stored104
-
-tooMany86:
+tooMany84:
 	MOVQ DI, results+24(FP)
 
-over87:
+over85:
 	JMP done1
 
-narrower84:
+narrower82:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower121
+	JLT     narrower118
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -32952,34 +32786,34 @@ narrower84:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     skip125
+	JEQ     skip122
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip125:
+skip122:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over124
+	JGE  over121
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result122:
+result119:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many126
+	JGT  many123
 
-few127:
+few124:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty129
+	JGE     empty126
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none130
+	JEQ     none127
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide131
+	JNE     wide128
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -32990,9 +32824,9 @@ few127:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows133
+	JGE     rows130
 
-row132:
+row129:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -33010,13 +32844,13 @@ row132:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row132
+	JLT          row129
 
-rows133:
+rows130:
 	CMPQ R10, SI
-	JGE  rows135
+	JGE  rows132
 
-row134:
+row131:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -33031,7 +32865,7 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows135
+	JGE          rows132
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -33046,7 +32880,7 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows135
+	JGE          rows132
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -33061,7 +32895,7 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows135
+	JGE          rows132
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -33076,21 +32910,21 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row134
+	JLT          row131
 
-rows135:
-	JMP summed128
+rows132:
+	JMP summed125
 
-none130:
+none127:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows137
+	JGE     rows134
 
-row136:
+row133:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -33103,13 +32937,13 @@ row136:
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row136
+	JLT        row133
 
-rows137:
+rows134:
 	CMPQ R8, SI
-	JGE  rows139
+	JGE  rows136
 
-row138:
+row135:
 	MOVQ    (R8), R10
 	IMULQ   AX, R10
 	VMOVDQU (R9)(R10*1), Y3
@@ -33119,7 +32953,7 @@ row138:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, R8
 	CMPQ    R8, SI
-	JGE     rows139
+	JGE     rows136
 	MOVQ    (R8), R10
 	IMULQ   AX, R10
 	VMOVDQU (R9)(R10*1), Y3
@@ -33129,7 +32963,7 @@ row138:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, R8
 	CMPQ    R8, SI
-	JGE     rows139
+	JGE     rows136
 	MOVQ    (R8), R10
 	IMULQ   AX, R10
 	VMOVDQU (R9)(R10*1), Y3
@@ -33139,7 +32973,7 @@ row138:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, R8
 	CMPQ    R8, SI
-	JGE     rows139
+	JGE     rows136
 	MOVQ    (R8), R10
 	IMULQ   AX, R10
 	VMOVDQU (R9)(R10*1), Y3
@@ -33149,15 +32983,15 @@ row138:
 	VADDPS  Y3, Y1, Y1
 	ADDQ    $0x08, R8
 	CMPQ    R8, SI
-	JLT     row138
+	JLT     row135
 
-rows139:
-summed128:
-summed140:
+rows136:
+summed125:
+summed137:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special143
+	JNE  special140
 
-final141:
+final138:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -33173,28 +33007,24 @@ final141:
 	VPSRLD    $0x10, Y2, Y0
 	VPBLENDW  $0xaa, Y3, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around144
+	JNE       around142
 	VMOVDQU   Y0, (DX)
-	JMP       stored145
 
-around144:
-	VMOVNTDQ Y0, (DX)
-
-stored145:
-stored142:
+stored141:
+stored139:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result122
-	JMP  over124
+	JLT  result119
+	JMP  over121
 
-many126:
+many123:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few127
+	JEQ   tooMany120
+	JMP   few124
 
-wide131:
+wide128:
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -33205,9 +33035,9 @@ wide131:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows147
+	JGE     rows144
 
-row146:
+row143:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -33224,13 +33054,13 @@ row146:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row146
+	JLT          row143
 
-rows147:
+rows144:
 	CMPQ R10, SI
-	JGE  rows149
+	JGE  rows146
 
-row148:
+row145:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -33244,7 +33074,7 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows149
+	JGE          rows146
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -33258,7 +33088,7 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows149
+	JGE          rows146
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -33272,7 +33102,7 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows149
+	JGE          rows146
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -33286,14 +33116,18 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row148
+	JLT          row145
 
-rows149:
-	JMP summed128
+rows146:
+	JMP summed125
 
-special143:
+around142:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored141
+
+special140:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow150
+	JEQ        narrow147
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y3
 	VPERM2F128 $0x20, Y3, Y2, Y2
@@ -33302,14 +33136,14 @@ special143:
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y2, Y2
 	VMOVUPS    Y2, 32(DX)
-	JMP        stored142
+	JMP        stored139
 
-narrow150:
+narrow147:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip151
+	JEQ          skip148
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty152
+	JEQ          empty149
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -33317,10 +33151,10 @@ narrow150:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty152:
-skip151:
+empty149:
+skip148:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip153
+	JEQ          skip150
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	INCQ         BX
@@ -33343,66 +33177,64 @@ skip151:
 	VADDPS       Y0, Y2, Y0
 	VADDPS       Y1, Y3, Y1
 
-skip153:
-	JMP final141
+skip150:
+	JMP final138
 
-empty129:
+empty126:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed140
+	JNE     summed137
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around154
+	JNE     around151
 	VMOVDQU Y0, (DX)
-	JMP     stored155
+	JMP     stored139
 
-around154:
+around151:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored139
 
-stored155:
-	JMP stored142
-
-tooMany123:
+tooMany120:
 	MOVQ DI, results+24(FP)
 
-over124:
+over121:
 	JMP done1
 
-narrower121:
+narrower118:
 	XORQ DX, DX
 
-tile156:
+tile152:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JEQ    skip163
+	JEQ    skip159
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip163:
+skip159:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over162
+	JGE  over158
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result160:
+result156:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many164
+	JGT  many160
 
-few165:
+few161:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty167
+	JGE     empty163
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none168
+	JEQ     none164
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide169
+	JNE     wide165
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -33413,9 +33245,9 @@ few165:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows171
+	JGE     rows167
 
-row170:
+row166:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -33430,13 +33262,13 @@ row170:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row170
+	JLT          row166
 
-rows171:
+rows167:
 	CMPQ R11, SI
-	JGE  rows173
+	JGE  rows169
 
-row172:
+row168:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33448,7 +33280,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33460,7 +33292,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33472,7 +33304,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33484,7 +33316,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33496,7 +33328,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33508,7 +33340,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33520,7 +33352,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -33532,21 +33364,21 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row172
+	JLT          row168
 
-rows173:
-	JMP summed166
+rows169:
+	JMP summed162
 
-none168:
+none164:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows175
+	JGE     rows171
 
-row174:
+row170:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -33557,13 +33389,13 @@ row174:
 	PREFETCHT0 15(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row174
+	JLT        row170
 
-rows175:
+rows171:
 	CMPQ R10, SI
-	JGE  rows177
+	JGE  rows173
 
-row176:
+row172:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33571,7 +33403,7 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33579,7 +33411,7 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33587,7 +33419,7 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33595,7 +33427,7 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33603,7 +33435,7 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33611,7 +33443,7 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33619,7 +33451,7 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R9)(R11*1), Y1
@@ -33627,15 +33459,15 @@ row176:
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row176
+	JLT       row172
 
-rows177:
-summed166:
-summed178:
+rows173:
+summed162:
+summed174:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special181
+	JNE  special177
 
-final179:
+final175:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -33646,28 +33478,24 @@ final179:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around182
+	JNE          around179
 	VMOVDQU      X0, (DX)
-	JMP          stored183
 
-around182:
-	VMOVNTDQ X0, (DX)
-
-stored183:
-stored180:
+stored178:
+stored176:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result160
-	JMP  over162
+	JLT  result156
+	JMP  over158
 
-many164:
+many160:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany161
-	JMP   few165
+	JEQ   tooMany157
+	JMP   few161
 
-wide169:
+wide165:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -33678,9 +33506,9 @@ wide169:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows185
+	JGE     rows181
 
-row184:
+row180:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -33694,13 +33522,13 @@ row184:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row184
+	JLT          row180
 
-rows185:
+rows181:
 	CMPQ R11, SI
-	JGE  rows187
+	JGE  rows183
 
-row186:
+row182:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33711,7 +33539,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33722,7 +33550,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33733,7 +33561,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33744,7 +33572,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33755,7 +33583,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33766,7 +33594,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33777,7 +33605,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -33788,33 +33616,37 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row186
+	JLT          row182
 
-rows187:
-	JMP summed166
+rows183:
+	JMP summed162
 
-special181:
+around179:
+	VMOVNTDQ X0, (DX)
+	JMP      stored178
+
+special177:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow188
+	JEQ     narrow184
 	VMOVUPS Y0, (DX)
-	JMP     stored180
+	JMP     stored176
 
-narrow188:
+narrow184:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip189
+	JEQ          skip185
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty190
+	JEQ          empty186
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty190:
-skip189:
+empty186:
+skip185:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip191
+	JEQ          skip187
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -33827,31 +33659,29 @@ skip189:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip191:
-	JMP final179
+skip187:
+	JMP final175
 
-empty167:
+empty163:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed178
+	JNE     summed174
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around192
+	JNE     around188
 	VMOVDQU X0, (DX)
-	JMP     stored193
+	JMP     stored176
 
-around192:
+around188:
 	VMOVNTDQ X0, (DX)
+	JMP      stored176
 
-stored193:
-	JMP stored180
-
-tooMany161:
+tooMany157:
 	MOVQ DI, results+24(FP)
 
-over162:
+over158:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile156
+	JNE  tile152
 
 done1:
 	MOVQ results+24(FP), AX
@@ -33875,18 +33705,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none194
+	JEQ   none189
 	SUBQ  positions+32(FP), CX
 
-none194:
+none189:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile196:
+tile191:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower197
+	JLE     narrower192
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -33895,21 +33725,21 @@ tile196:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over200
+	JGE     over195
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result198:
+result193:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many201
+	JGT  many196
 
-few202:
+few197:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -33919,7 +33749,7 @@ few202:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty203
+	JGE     empty198
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -33931,9 +33761,9 @@ few202:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows205
+	JGE     rows200
 
-row204:
+row199:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -33986,13 +33816,13 @@ row204:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row204
+	JLT          row199
 
-rows205:
+rows200:
 	CMPQ R13, SI
-	JGE  rows207
+	JGE  rows202
 
-row206:
+row201:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34041,14 +33871,14 @@ row206:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row206
+	JLT          row201
 
-rows207:
-summed208:
+rows202:
+summed203:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special211
+	JNE  special206
 
-final209:
+final204:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -34066,14 +33896,10 @@ final209:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around208
 	VMOVDQU   Y0, (DX)
-	JMP       stored213
 
-around212:
-	VMOVNTDQ Y0, (DX)
-
-stored213:
+stored207:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34091,14 +33917,10 @@ stored213:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around210
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored215
 
-around214:
-	VMOVNTDQ Y0, 32(DX)
-
-stored215:
+stored209:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34116,14 +33938,10 @@ stored215:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around212
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored217
 
-around216:
-	VMOVNTDQ Y0, 64(DX)
-
-stored217:
+stored211:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -34141,31 +33959,43 @@ stored217:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around214
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored219
 
-around218:
-	VMOVNTDQ Y0, 96(DX)
-
-stored219:
-stored210:
+stored213:
+stored205:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result198
-	JMP  over200
+	JLT  result193
+	JMP  over195
 
-many201:
+many196:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany199
-	JMP   few202
+	JEQ   tooMany194
+	JMP   few197
 
-special211:
+around208:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored207
+
+around210:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored209
+
+around212:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored211
+
+around214:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored213
+
+special206:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow220
+	JEQ     narrow215
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34176,14 +34006,14 @@ special211:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored210
+	JMP     stored205
 
-narrow220:
+narrow215:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip221
+	JEQ          skip216
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty222
+	JEQ          empty217
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -34197,10 +34027,10 @@ narrow220:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty222:
-skip221:
+empty217:
+skip216:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip223
+	JEQ       skip218
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -34228,49 +34058,47 @@ skip221:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip223:
-	JMP final209
+skip218:
+	JMP final204
 
-empty203:
+empty198:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed208
+	JNE     summed203
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around224
+	JNE     around219
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored225
+	JMP     stored205
 
-around224:
+around219:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored205
 
-stored225:
-	JMP stored210
-
-tooMany199:
+tooMany194:
 	MOVQ DI, results+24(FP)
 
-over200:
+over195:
 	SUBQ  $0x00000040, (SP)
-	JLE   done195
+	JLE   done190
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip226
+	JEQ   skip220
 	ADDQ  $+128, to+72(FP)
 
-skip226:
-	JMP tile196
+skip220:
+	JMP tile191
 
-narrower197:
+narrower192:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower228
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -34279,21 +34107,21 @@ narrower197:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over231
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result229:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many232
+	JGT  many226
 
-few233:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34301,7 +34129,7 @@ few233:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty234
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34313,9 +34141,9 @@ few233:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows236
+	JGE     rows230
 
-row235:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34358,13 +34186,13 @@ row235:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row235
+	JLT          row229
 
-rows236:
+rows230:
 	CMPQ R13, SI
-	JGE  rows238
+	JGE  rows232
 
-row237:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34403,14 +34231,14 @@ row237:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row237
+	JLT          row231
 
-rows238:
-summed239:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special242
+	JNE  special236
 
-final240:
+final234:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -34428,14 +34256,10 @@ final240:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around238
 	VMOVDQU   Y0, (DX)
-	JMP       stored244
 
-around243:
-	VMOVNTDQ Y0, (DX)
-
-stored244:
+stored237:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34453,14 +34277,10 @@ stored244:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around240
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored246
 
-around245:
-	VMOVNTDQ Y0, 32(DX)
-
-stored246:
+stored239:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34478,31 +34298,39 @@ stored246:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around242
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored248
 
-around247:
-	VMOVNTDQ Y0, 64(DX)
-
-stored248:
 stored241:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result229
-	JMP  over231
+	JLT  result223
+	JMP  over225
 
-many232:
+many226:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany230
-	JMP   few233
+	JEQ   tooMany224
+	JMP   few227
 
-special242:
+around238:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored237
+
+around240:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored239
+
+around242:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored241
+
+special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow249
+	JEQ     narrow243
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34511,14 +34339,14 @@ special242:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored241
+	JMP     stored235
 
-narrow249:
+narrow243:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip250
+	JEQ          skip244
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty251
+	JEQ          empty245
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -34530,10 +34358,10 @@ narrow249:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty251:
-skip250:
+empty245:
+skip244:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip252
+	JEQ       skip246
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -34555,38 +34383,36 @@ skip250:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip252:
-	JMP final240
+skip246:
+	JMP final234
 
-empty234:
+empty228:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed239
+	JNE     summed233
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around253
+	JNE     around247
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored254
+	JMP     stored235
 
-around253:
+around247:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	JMP      stored235
 
-stored254:
-	JMP stored241
-
-tooMany230:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over231:
-	JMP done195
+over225:
+	JMP done190
 
-narrower228:
+narrower222:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower256
+	JLE     narrower249
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -34595,27 +34421,27 @@ narrower228:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over259
+	JGE     over252
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result257:
+result250:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many260
+	JGT  many253
 
-few261:
+few254:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty262
+	JGE     empty255
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34627,9 +34453,9 @@ few261:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows264
+	JGE     rows257
 
-row263:
+row256:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34661,13 +34487,13 @@ row263:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row263
+	JLT          row256
 
-rows264:
+rows257:
 	CMPQ R13, SI
-	JGE  rows266
+	JGE  rows259
 
-row265:
+row258:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34696,14 +34522,14 @@ row265:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row265
+	JLT          row258
 
-rows266:
-summed267:
+rows259:
+summed260:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special270
+	JNE  special263
 
-final268:
+final261:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -34721,14 +34547,10 @@ final268:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around265
 	VMOVDQU   Y0, (DX)
-	JMP       stored272
 
-around271:
-	VMOVNTDQ Y0, (DX)
-
-stored272:
+stored264:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34746,45 +34568,49 @@ stored272:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
+	JNE       around267
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored274
 
-around273:
-	VMOVNTDQ Y0, 32(DX)
-
-stored274:
-stored269:
+stored266:
+stored262:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result257
-	JMP  over259
+	JLT  result250
+	JMP  over252
 
-many260:
+many253:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-	JMP   few261
+	JEQ   tooMany251
+	JMP   few254
 
-special270:
+around265:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored264
+
+around267:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored266
+
+special263:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow275
+	JEQ     narrow268
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored269
+	JMP     stored262
 
-narrow275:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip276
+	JEQ          skip269
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty277
+	JEQ          empty270
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -34794,10 +34620,10 @@ narrow275:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty277:
-skip276:
+empty270:
+skip269:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip278
+	JEQ       skip271
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -34813,36 +34639,34 @@ skip276:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip278:
-	JMP final268
+skip271:
+	JMP final261
 
-empty262:
+empty255:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed267
+	JNE     summed260
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around279
+	JNE     around272
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored280
+	JMP     stored262
 
-around279:
+around272:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored262
 
-stored280:
-	JMP stored269
-
-tooMany258:
+tooMany251:
 	MOVQ DI, results+24(FP)
 
-over259:
-	JMP done195
+over252:
+	JMP done190
 
-narrower256:
+narrower249:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower282
+	JLT     narrower274
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -34852,32 +34676,32 @@ narrower256:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip286
+	JEQ     skip278
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip286:
+skip278:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over285
+	JGE  over277
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result283:
+result275:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many287
+	JGT  many279
 
-few288:
+few280:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty289
+	JGE     empty281
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -34889,9 +34713,9 @@ few288:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows291
+	JGE     rows283
 
-row290:
+row282:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -34913,13 +34737,13 @@ row290:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row290
+	JLT          row282
 
-rows291:
+rows283:
 	CMPQ R12, SI
-	JGE  rows293
+	JGE  rows285
 
-row292:
+row284:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34938,7 +34762,7 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows293
+	JGE          rows285
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34957,7 +34781,7 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows293
+	JGE          rows285
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34976,7 +34800,7 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows293
+	JGE          rows285
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34995,14 +34819,14 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row292
+	JLT          row284
 
-rows293:
-summed294:
+rows285:
+summed286:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special297
+	JNE  special289
 
-final295:
+final287:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -35020,40 +34844,40 @@ final295:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around298
+	JNE       around291
 	VMOVDQU   Y0, (DX)
-	JMP       stored299
 
-around298:
-	VMOVNTDQ Y0, (DX)
-
-stored299:
-stored296:
+stored290:
+stored288:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result283
-	JMP  over285
+	JLT  result275
+	JMP  over277
 
-many287:
+many279:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany284
-	JMP   few288
+	JEQ   tooMany276
+	JMP   few280
 
-special297:
+around291:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored290
+
+special289:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow300
+	JEQ     narrow292
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored296
+	JMP     stored288
 
-narrow300:
+narrow292:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip301
+	JEQ          skip293
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty302
+	JEQ          empty294
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -35061,10 +34885,10 @@ narrow300:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty302:
-skip301:
+empty294:
+skip293:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip303
+	JEQ          skip295
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -35085,64 +34909,62 @@ skip301:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip303:
-	JMP final295
+skip295:
+	JMP final287
 
-empty289:
+empty281:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed294
+	JNE     summed286
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around304
+	JNE     around296
 	VMOVDQU Y0, (DX)
-	JMP     stored305
+	JMP     stored288
 
-around304:
+around296:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored288
 
-stored305:
-	JMP stored296
-
-tooMany284:
+tooMany276:
 	MOVQ DI, results+24(FP)
 
-over285:
-	JMP done195
+over277:
+	JMP done190
 
-narrower282:
+narrower274:
 	XORQ DX, DX
 
-tile306:
+tile297:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip313
+	JEQ    skip304
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip313:
+skip304:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over312
+	JGE  over303
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result310:
+result301:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many314
+	JGT  many305
 
-few315:
+few306:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty316
+	JGE     empty307
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -35154,9 +34976,9 @@ few315:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows318
+	JGE     rows309
 
-row317:
+row308:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -35173,13 +34995,13 @@ row317:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row317
+	JLT          row308
 
-rows318:
+rows309:
 	CMPQ R13, SI
-	JGE  rows320
+	JGE  rows311
 
-row319:
+row310:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35193,7 +35015,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35207,7 +35029,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35221,7 +35043,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35235,7 +35057,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35249,7 +35071,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35263,7 +35085,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35277,7 +35099,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35291,14 +35113,14 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row319
+	JLT          row310
 
-rows320:
-summed321:
+rows311:
+summed312:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special324
+	JNE  special315
 
-final322:
+final313:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -35309,49 +35131,49 @@ final322:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around325
+	JNE          around317
 	VMOVDQU      X0, (DX)
-	JMP          stored326
 
-around325:
-	VMOVNTDQ X0, (DX)
-
-stored326:
-stored323:
+stored316:
+stored314:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result310
-	JMP  over312
+	JLT  result301
+	JMP  over303
 
-many314:
+many305:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany311
-	JMP   few315
+	JEQ   tooMany302
+	JMP   few306
 
-special324:
+around317:
+	VMOVNTDQ X0, (DX)
+	JMP      stored316
+
+special315:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow327
+	JEQ     narrow318
 	VMOVUPS Y0, (DX)
-	JMP     stored323
+	JMP     stored314
 
-narrow327:
+narrow318:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip328
+	JEQ          skip319
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty329
+	JEQ          empty320
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty329:
-skip328:
+empty320:
+skip319:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip330
+	JEQ          skip321
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -35364,33 +35186,31 @@ skip328:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip330:
-	JMP final322
+skip321:
+	JMP final313
 
-empty316:
+empty307:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed321
+	JNE     summed312
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around331
+	JNE     around322
 	VMOVDQU X0, (DX)
-	JMP     stored332
+	JMP     stored314
 
-around331:
+around322:
 	VMOVNTDQ X0, (DX)
+	JMP      stored314
 
-stored332:
-	JMP stored323
-
-tooMany311:
+tooMany302:
 	MOVQ DI, results+24(FP)
 
-over312:
+over303:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile306
+	JNE  tile297
 
-done195:
+done190:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35413,18 +35233,18 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none333
+	JEQ   none323
 	SUBQ  CX, DX
 
-none333:
+none323:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile335:
+tile325:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower336
+	JLE     narrower326
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -35433,17 +35253,17 @@ tile335:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over339
+	JGE     over329
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result337:
+result327:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty340
+	JGE     empty330
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35460,9 +35280,9 @@ result337:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows343
+	JGE     rows333
 
-row342:
+row332:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -35499,13 +35319,13 @@ row342:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row342
+	JLT        row332
 
-rows343:
+rows333:
 	CMPQ R11, DI
-	JGE  rows345
+	JGE  rows335
 
-row344:
+row334:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -35539,9 +35359,9 @@ row344:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row344
+	JLT       row334
 
-rows345:
+rows335:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -35555,7 +35375,7 @@ rows345:
 	VMOVUPS      Y0, 32(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none346
+	JEQ          none336
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -35610,10 +35430,10 @@ rows345:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none346:
-	JMP stored341
+none336:
+	JMP stored331
 
-empty340:
+empty330:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -35631,7 +35451,7 @@ empty340:
 	MOVQ      8(SP), SI
 	VMOVUPS   Y0, 32(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none347
+	JEQ       none337
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -35654,27 +35474,27 @@ empty340:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none347:
-stored341:
+none337:
+stored331:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result337
-	JMP  over339
+	JLT  result327
+	JMP  over329
 	MOVQ R8, results+24(FP)
 
-over339:
+over329:
 	SUBQ $0x00000020, (SP)
-	JLE  done334
+	JLE  done324
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile335
+	JMP  tile325
 
-narrower336:
+narrower326:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower349
+	JLT     narrower339
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -35685,17 +35505,17 @@ narrower336:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over352
+	JGE     over342
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result350:
+result340:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty353
+	JGE     empty343
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35708,9 +35528,9 @@ result350:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows356
+	JGE     rows346
 
-row355:
+row345:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -35733,13 +35553,13 @@ row355:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row355
+	JLT        row345
 
-rows356:
+rows346:
 	CMPQ R9, DI
-	JGE  rows358
+	JGE  rows348
 
-row357:
+row347:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35759,7 +35579,7 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows358
+	JGE       rows348
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35779,7 +35599,7 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows358
+	JGE       rows348
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35799,7 +35619,7 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows358
+	JGE       rows348
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35819,9 +35639,9 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row357
+	JLT       row347
 
-rows358:
+rows348:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -35829,7 +35649,7 @@ rows358:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none359
+	JEQ          none349
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -35864,10 +35684,10 @@ rows358:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none359:
-	JMP stored354
+none349:
+	JMP stored344
 
-empty353:
+empty343:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -35877,7 +35697,7 @@ empty353:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none360
+	JEQ       none350
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -35896,23 +35716,23 @@ empty353:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none360:
-stored354:
+none350:
+stored344:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result350
-	JMP  over352
+	JLT  result340
+	JMP  over342
 	MOVQ R8, results+24(FP)
 
-over352:
-	JMP done334
+over342:
+	JMP done324
 
-narrower349:
+narrower339:
 	XORQ BX, BX
 
-tile361:
+tile351:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -35920,17 +35740,17 @@ tile361:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over367
+	JGE    over357
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result365:
+result355:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty368
+	JGE     empty358
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -35941,9 +35761,9 @@ result365:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows371
+	JGE     rows361
 
-row370:
+row360:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -35959,13 +35779,13 @@ row370:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row370
+	JLT        row360
 
-rows371:
+rows361:
 	CMPQ R11, DI
-	JGE  rows373
+	JGE  rows363
 
-row372:
+row362:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35978,7 +35798,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35991,7 +35811,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36004,7 +35824,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36017,7 +35837,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36030,7 +35850,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36043,7 +35863,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36056,7 +35876,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36069,16 +35889,16 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row372
+	JLT       row362
 
-rows373:
+rows363:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none374
+	JEQ          none364
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -36101,10 +35921,10 @@ rows373:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none374:
-	JMP stored369
+none364:
+	JMP stored359
 
-empty368:
+empty358:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
@@ -36112,7 +35932,7 @@ empty368:
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none375
+	JEQ          none365
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -36127,23 +35947,23 @@ empty368:
 	MOVQ         8(SP), R11
 	VMOVUPD      Y9, 32(SI)(R11*8)
 
-none375:
-stored369:
+none365:
+stored359:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result365
-	JMP  over367
+	JLT  result355
+	JMP  over357
 	MOVQ R8, results+24(FP)
 
-over367:
+over357:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile361
+	JNE  tile351
 
-done334:
+done324:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -36194,7 +36014,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none376
+	JEQ       none366
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -36206,7 +36026,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none376:
+none366:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -36268,11 +36088,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole377
+	JGE    whole367
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole377:
+whole367:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -36284,11 +36104,11 @@ whole377:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole378
+	JGE        whole368
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole378:
+whole368:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36299,11 +36119,11 @@ whole378:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole379
+	JGE       whole369
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole379:
+whole369:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36314,11 +36134,11 @@ whole379:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole380
+	JGE       whole370
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole380:
+whole370:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36329,11 +36149,11 @@ whole380:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole381
+	JGE       whole371
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole381:
+whole371:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36345,11 +36165,11 @@ whole381:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole382
+	JGE        whole372
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole382:
+whole372:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36360,11 +36180,11 @@ whole382:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole383
+	JGE       whole373
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole383:
+whole373:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36375,11 +36195,11 @@ whole383:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole384
+	JGE       whole374
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole384:
+whole374:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -36630,56 +36450,36 @@ final22:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored26
 
-around25:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored26:
+stored25:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored28
 
-around27:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored28:
+stored27:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored30
 
-around29:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored30:
+stored29:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored32
 
-around31:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-
-stored32:
+stored31:
 stored23:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -36783,6 +36583,26 @@ row35:
 rows36:
 	JMP summed9
 
+around26:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored25
+
+around28:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored27
+
+around30:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored29
+
+around32:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored31
+
 special24:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow37
@@ -36853,16 +36673,14 @@ empty10:
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored42
+	JMP     stored23
 
 around41:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-
-stored42:
-	JMP stored23
+	JMP      stored23
 
 tooMany5:
 	MOVQ DI, results+24(FP)
@@ -36873,16 +36691,16 @@ over6:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip42
 	ADDQ  $+128, to+56(FP)
 
-skip43:
+skip42:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower45
+	JLE     narrower44
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -36891,19 +36709,19 @@ narrower3:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over48
+	JGE     over47
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result46:
+result45:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many49
+	JGT  many48
 
-few50:
+few49:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -36911,11 +36729,11 @@ few50:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty52
+	JGE     empty51
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none53
+	JEQ     none52
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide54
+	JNE     wide53
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -36926,9 +36744,9 @@ few50:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows56
+	JGE     rows55
 
-row55:
+row54:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -36958,13 +36776,13 @@ row55:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row55
+	JLT          row54
 
-rows56:
+rows55:
 	CMPQ R11, SI
-	JGE  rows58
+	JGE  rows57
 
-row57:
+row56:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X6
@@ -36990,21 +36808,21 @@ row57:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row57
+	JLT          row56
 
-rows58:
-	JMP summed51
+rows57:
+	JMP summed50
 
-none53:
+none52:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows60
+	JGE     rows59
 
-row59:
+row58:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -37025,13 +36843,13 @@ row59:
 	VADDPS     Y6, Y5, Y5
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row59
+	JLT        row58
 
-rows60:
+rows59:
 	CMPQ R10, SI
-	JGE  rows62
+	JGE  rows61
 
-row61:
+row60:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y6
@@ -37048,41 +36866,31 @@ row61:
 	VADDPS    Y6, Y5, Y5
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row61
+	JLT       row60
 
-rows62:
-summed51:
-summed63:
+rows61:
+summed50:
+summed62:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special66
+	JNE  special65
 
-final64:
+final63:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored68
 
-around67:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored68:
+stored66:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored70
 
-around69:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored70:
+stored68:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
@@ -37090,27 +36898,22 @@ stored70:
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored72
 
-around71:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored72:
-stored65:
+stored70:
+stored64:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result46
-	JMP  over48
+	JLT  result45
+	JMP  over47
 
-many49:
+many48:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany47
-	JMP   few50
+	JEQ   tooMany46
+	JMP   few49
 
-wide54:
+wide53:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -37121,9 +36924,9 @@ wide54:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows74
+	JGE     rows73
 
-row73:
+row72:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -37152,13 +36955,13 @@ row73:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row73
+	JLT          row72
 
-rows74:
+rows73:
 	CMPQ R11, SI
-	JGE  rows76
+	JGE  rows75
 
-row75:
+row74:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -37183,14 +36986,29 @@ row75:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row75
+	JLT          row74
 
-rows76:
-	JMP summed51
+rows75:
+	JMP summed50
 
-special66:
+around67:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored66
+
+around69:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored68
+
+around71:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored70
+
+special65:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow77
+	JEQ     narrow76
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -37199,14 +37017,14 @@ special66:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored65
+	JMP     stored64
 
-narrow77:
+narrow76:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip78
+	JEQ          skip77
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty79
+	JEQ          empty78
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -37218,10 +37036,10 @@ narrow77:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty79:
-skip78:
+empty78:
+skip77:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip80
+	JEQ       skip79
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -37237,38 +37055,36 @@ skip78:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip80:
-	JMP final64
+skip79:
+	JMP final63
 
-empty52:
+empty51:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed63
+	JNE     summed62
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around81
+	JNE     around80
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored82
+	JMP     stored64
 
-around81:
+around80:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	JMP      stored64
 
-stored82:
-	JMP stored65
-
-tooMany47:
+tooMany46:
 	MOVQ DI, results+24(FP)
 
-over48:
+over47:
 	JMP done1
 
-narrower45:
+narrower44:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower84
+	JLE     narrower82
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -37277,29 +37093,29 @@ narrower45:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over87
+	JGE     over85
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result85:
+result83:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many88
+	JGT  many86
 
-few89:
+few87:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty91
+	JGE     empty89
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none92
+	JEQ     none90
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide93
+	JNE     wide91
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -37310,9 +37126,9 @@ few89:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows95
+	JGE     rows93
 
-row94:
+row92:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -37335,13 +37151,13 @@ row94:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row94
+	JLT          row92
 
-rows95:
+rows93:
 	CMPQ R11, SI
-	JGE  rows97
+	JGE  rows95
 
-row96:
+row94:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X4
@@ -37361,21 +37177,21 @@ row96:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row96
+	JLT          row94
 
-rows97:
-	JMP summed90
+rows95:
+	JMP summed88
 
-none92:
+none90:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows99
+	JGE     rows97
 
-row98:
+row96:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -37391,13 +37207,13 @@ row98:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row98
+	JLT        row96
 
-rows99:
+rows97:
 	CMPQ R10, SI
-	JGE  rows101
+	JGE  rows99
 
-row100:
+row98:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y4
@@ -37410,56 +37226,46 @@ row100:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row100
+	JLT       row98
 
-rows101:
-summed90:
-summed102:
+rows99:
+summed88:
+summed100:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special105
+	JNE  special103
 
-final103:
+final101:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around105
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored107
 
-around106:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored107:
+stored104:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around107
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored109
 
-around108:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored109:
-stored104:
+stored106:
+stored102:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result85
-	JMP  over87
+	JLT  result83
+	JMP  over85
 
-many88:
+many86:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany86
-	JMP   few89
+	JEQ   tooMany84
+	JMP   few87
 
-wide93:
+wide91:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -37470,9 +37276,9 @@ wide93:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows111
+	JGE     rows109
 
-row110:
+row108:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -37494,13 +37300,13 @@ row110:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row110
+	JLT          row108
 
-rows111:
+rows109:
 	CMPQ R11, SI
-	JGE  rows113
+	JGE  rows111
 
-row112:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -37519,28 +37325,38 @@ row112:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row112
+	JLT          row110
 
-rows113:
-	JMP summed90
+rows111:
+	JMP summed88
 
-special105:
+around105:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored104
+
+around107:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored106
+
+special103:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow114
+	JEQ     narrow112
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored104
+	JMP     stored102
 
-narrow114:
+narrow112:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip115
+	JEQ          skip113
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty116
+	JEQ          empty114
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -37550,10 +37366,10 @@ narrow114:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty116:
-skip115:
+empty114:
+skip113:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip117
+	JEQ       skip115
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -37565,36 +37381,34 @@ skip115:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip117:
-	JMP final103
+skip115:
+	JMP final101
 
-empty91:
+empty89:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed102
+	JNE     summed100
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around118
+	JNE     around116
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored119
+	JMP     stored102
 
-around118:
+around116:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored102
 
-stored119:
-	JMP stored104
-
-tooMany86:
+tooMany84:
 	MOVQ DI, results+24(FP)
 
-over87:
+over85:
 	JMP done1
 
-narrower84:
+narrower82:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower121
+	JLT     narrower118
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -37604,34 +37418,34 @@ narrower84:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     skip125
+	JEQ     skip122
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip125:
+skip122:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over124
+	JGE  over121
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result122:
+result119:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many126
+	JGT  many123
 
-few127:
+few124:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty129
+	JGE     empty126
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none130
+	JEQ     none127
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide131
+	JNE     wide128
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -37642,9 +37456,9 @@ few127:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows133
+	JGE     rows130
 
-row132:
+row129:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -37661,13 +37475,13 @@ row132:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row132
+	JLT          row129
 
-rows133:
+rows130:
 	CMPQ R10, SI
-	JGE  rows135
+	JGE  rows132
 
-row134:
+row131:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -37681,7 +37495,7 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows135
+	JGE          rows132
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -37695,7 +37509,7 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows135
+	JGE          rows132
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -37709,7 +37523,7 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows135
+	JGE          rows132
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -37723,21 +37537,21 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row134
+	JLT          row131
 
-rows135:
-	JMP summed128
+rows132:
+	JMP summed125
 
-none130:
+none127:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows137
+	JGE     rows134
 
-row136:
+row133:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -37749,13 +37563,13 @@ row136:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row136
+	JLT        row133
 
-rows137:
+rows134:
 	CMPQ R8, SI
-	JGE  rows139
+	JGE  rows136
 
-row138:
+row135:
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -37764,7 +37578,7 @@ row138:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows139
+	JGE       rows136
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -37773,7 +37587,7 @@ row138:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows139
+	JGE       rows136
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -37782,7 +37596,7 @@ row138:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JGE       rows139
+	JGE       rows136
 	MOVQ      (R8), R10
 	IMULQ     AX, R10
 	VCVTPH2PS (R9)(R10*1), Y2
@@ -37791,42 +37605,37 @@ row138:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row138
+	JLT       row135
 
-rows139:
-summed128:
-summed140:
+rows136:
+summed125:
+summed137:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special143
+	JNE  special140
 
-final141:
+final138:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around144
+	JNE       around142
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored145
 
-around144:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored145:
-stored142:
+stored141:
+stored139:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result122
-	JMP  over124
+	JLT  result119
+	JMP  over121
 
-many126:
+many123:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few127
+	JEQ   tooMany120
+	JMP   few124
 
-wide131:
+wide128:
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -37837,9 +37646,9 @@ wide131:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows147
+	JGE     rows144
 
-row146:
+row143:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -37855,13 +37664,13 @@ row146:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row146
+	JLT          row143
 
-rows147:
+rows144:
 	CMPQ R10, SI
-	JGE  rows149
+	JGE  rows146
 
-row148:
+row145:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -37874,7 +37683,7 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows149
+	JGE          rows146
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -37887,7 +37696,7 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows149
+	JGE          rows146
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -37900,7 +37709,7 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows149
+	JGE          rows146
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -37913,24 +37722,29 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row148
+	JLT          row145
 
-rows149:
-	JMP summed128
+rows146:
+	JMP summed125
 
-special143:
+around142:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored141
+
+special140:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow150
+	JEQ     narrow147
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored142
+	JMP     stored139
 
-narrow150:
+narrow147:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip151
+	JEQ          skip148
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty152
+	JEQ          empty149
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -37938,10 +37752,10 @@ narrow150:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty152:
-skip151:
+empty149:
+skip148:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip153
+	JEQ          skip150
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -37960,66 +37774,64 @@ skip151:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip153:
-	JMP final141
+skip150:
+	JMP final138
 
-empty129:
+empty126:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed140
+	JNE     summed137
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around154
+	JNE     around151
 	VMOVDQU Y0, (DX)
-	JMP     stored155
+	JMP     stored139
 
-around154:
+around151:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored139
 
-stored155:
-	JMP stored142
-
-tooMany123:
+tooMany120:
 	MOVQ DI, results+24(FP)
 
-over124:
+over121:
 	JMP done1
 
-narrower121:
+narrower118:
 	XORQ DX, DX
 
-tile156:
+tile152:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JEQ    skip163
+	JEQ    skip159
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip163:
+skip159:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over162
+	JGE  over158
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result160:
+result156:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many164
+	JGT  many160
 
-few165:
+few161:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty167
+	JGE     empty163
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none168
+	JEQ     none164
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide169
+	JNE     wide165
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -38030,9 +37842,9 @@ few165:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows171
+	JGE     rows167
 
-row170:
+row166:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -38046,13 +37858,13 @@ row170:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row170
+	JLT          row166
 
-rows171:
+rows167:
 	CMPQ R11, SI
-	JGE  rows173
+	JGE  rows169
 
-row172:
+row168:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38063,7 +37875,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38074,7 +37886,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38085,7 +37897,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38096,7 +37908,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38107,7 +37919,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38118,7 +37930,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38129,7 +37941,7 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows173
+	JGE          rows169
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -38140,21 +37952,21 @@ row172:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row172
+	JLT          row168
 
-rows173:
-	JMP summed166
+rows169:
+	JMP summed162
 
-none168:
+none164:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows175
+	JGE     rows171
 
-row174:
+row170:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -38164,101 +37976,97 @@ row174:
 	PREFETCHT0 15(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row174
+	JLT        row170
 
-rows175:
+rows171:
 	CMPQ R10, SI
-	JGE  rows177
+	JGE  rows173
 
-row176:
+row172:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows177
+	JGE       rows173
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R9)(R11*1), Y1
 	VADDPS    Y1, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row176
+	JLT       row172
 
-rows177:
-summed166:
-summed178:
+rows173:
+summed162:
+summed174:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special181
+	JNE  special177
 
-final179:
+final175:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around182
+	JNE       around179
 	VMOVDQU   X0, (DX)
-	JMP       stored183
 
-around182:
-	VMOVNTDQ X0, (DX)
-
-stored183:
-stored180:
+stored178:
+stored176:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result160
-	JMP  over162
+	JLT  result156
+	JMP  over158
 
-many164:
+many160:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany161
-	JMP   few165
+	JEQ   tooMany157
+	JMP   few161
 
-wide169:
+wide165:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -38269,9 +38077,9 @@ wide169:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows185
+	JGE     rows181
 
-row184:
+row180:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -38284,13 +38092,13 @@ row184:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row184
+	JLT          row180
 
-rows185:
+rows181:
 	CMPQ R11, SI
-	JGE  rows187
+	JGE  rows183
 
-row186:
+row182:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38300,7 +38108,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38310,7 +38118,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38320,7 +38128,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38330,7 +38138,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38340,7 +38148,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38350,7 +38158,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38360,7 +38168,7 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows187
+	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -38370,33 +38178,37 @@ row186:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row186
+	JLT          row182
 
-rows187:
-	JMP summed166
+rows183:
+	JMP summed162
 
-special181:
+around179:
+	VMOVNTDQ X0, (DX)
+	JMP      stored178
+
+special177:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow188
+	JEQ     narrow184
 	VMOVUPS Y0, (DX)
-	JMP     stored180
+	JMP     stored176
 
-narrow188:
+narrow184:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip189
+	JEQ          skip185
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty190
+	JEQ          empty186
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty190:
-skip189:
+empty186:
+skip185:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip191
+	JEQ          skip187
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -38408,31 +38220,29 @@ skip189:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip191:
-	JMP final179
+skip187:
+	JMP final175
 
-empty167:
+empty163:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed178
+	JNE     summed174
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around192
+	JNE     around188
 	VMOVDQU X0, (DX)
-	JMP     stored193
+	JMP     stored176
 
-around192:
+around188:
 	VMOVNTDQ X0, (DX)
+	JMP      stored176
 
-stored193:
-	JMP stored180
-
-tooMany161:
+tooMany157:
 	MOVQ DI, results+24(FP)
 
-over162:
+over158:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile156
+	JNE  tile152
 
 done1:
 	MOVQ results+24(FP), AX
@@ -38456,18 +38266,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none194
+	JEQ   none189
 	SUBQ  positions+32(FP), CX
 
-none194:
+none189:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile196:
+tile191:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower197
+	JLE     narrower192
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -38476,21 +38286,21 @@ tile196:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over200
+	JGE     over195
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result198:
+result193:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many201
+	JGT  many196
 
-few202:
+few197:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38500,7 +38310,7 @@ few202:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty203
+	JGE     empty198
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38512,9 +38322,9 @@ few202:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows205
+	JGE     rows200
 
-row204:
+row199:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38559,13 +38369,13 @@ row204:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row204
+	JLT          row199
 
-rows205:
+rows200:
 	CMPQ R13, SI
-	JGE  rows207
+	JGE  rows202
 
-row206:
+row201:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38606,83 +38416,83 @@ row206:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row206
+	JLT          row201
 
-rows207:
-summed208:
+rows202:
+summed203:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special211
+	JNE  special206
 
-final209:
+final204:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around208
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored213
 
-around212:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored213:
+stored207:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around210
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored215
 
-around214:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored215:
+stored209:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around212
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored217
 
-around216:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored217:
+stored211:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around214
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored219
 
-around218:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-
-stored219:
-stored210:
+stored213:
+stored205:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result198
-	JMP  over200
+	JLT  result193
+	JMP  over195
 
-many201:
+many196:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany199
-	JMP   few202
+	JEQ   tooMany194
+	JMP   few197
 
-special211:
+around208:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored207
+
+around210:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored209
+
+around212:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored211
+
+around214:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored213
+
+special206:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow220
+	JEQ     narrow215
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38693,14 +38503,14 @@ special211:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored210
+	JMP     stored205
 
-narrow220:
+narrow215:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip221
+	JEQ          skip216
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty222
+	JEQ          empty217
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -38714,10 +38524,10 @@ narrow220:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty222:
-skip221:
+empty217:
+skip216:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip223
+	JEQ       skip218
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -38737,49 +38547,47 @@ skip221:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip223:
-	JMP final209
+skip218:
+	JMP final204
 
-empty203:
+empty198:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed208
+	JNE     summed203
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around224
+	JNE     around219
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored225
+	JMP     stored205
 
-around224:
+around219:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored205
 
-stored225:
-	JMP stored210
-
-tooMany199:
+tooMany194:
 	MOVQ DI, results+24(FP)
 
-over200:
+over195:
 	SUBQ  $0x00000040, (SP)
-	JLE   done195
+	JLE   done190
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip226
+	JEQ   skip220
 	ADDQ  $+128, to+72(FP)
 
-skip226:
-	JMP tile196
+skip220:
+	JMP tile191
 
-narrower197:
+narrower192:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower228
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -38788,21 +38596,21 @@ narrower197:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over231
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result229:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many232
+	JGT  many226
 
-few233:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38810,7 +38618,7 @@ few233:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty234
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38822,9 +38630,9 @@ few233:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows236
+	JGE     rows230
 
-row235:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38861,13 +38669,13 @@ row235:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row235
+	JLT          row229
 
-rows236:
+rows230:
 	CMPQ R13, SI
-	JGE  rows238
+	JGE  rows232
 
-row237:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38900,70 +38708,70 @@ row237:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row237
+	JLT          row231
 
-rows238:
-summed239:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special242
+	JNE  special236
 
-final240:
+final234:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around238
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored244
 
-around243:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored244:
+stored237:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around240
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored246
 
-around245:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored246:
+stored239:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around242
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored248
 
-around247:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored248:
 stored241:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result229
-	JMP  over231
+	JLT  result223
+	JMP  over225
 
-many232:
+many226:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany230
-	JMP   few233
+	JEQ   tooMany224
+	JMP   few227
 
-special242:
+around238:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored237
+
+around240:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored239
+
+around242:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored241
+
+special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow249
+	JEQ     narrow243
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38972,14 +38780,14 @@ special242:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored241
+	JMP     stored235
 
-narrow249:
+narrow243:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip250
+	JEQ          skip244
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty251
+	JEQ          empty245
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -38991,10 +38799,10 @@ narrow249:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty251:
-skip250:
+empty245:
+skip244:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip252
+	JEQ       skip246
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -39010,38 +38818,36 @@ skip250:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip252:
-	JMP final240
+skip246:
+	JMP final234
 
-empty234:
+empty228:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed239
+	JNE     summed233
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around253
+	JNE     around247
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored254
+	JMP     stored235
 
-around253:
+around247:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	JMP      stored235
 
-stored254:
-	JMP stored241
-
-tooMany230:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over231:
-	JMP done195
+over225:
+	JMP done190
 
-narrower228:
+narrower222:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower256
+	JLE     narrower249
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -39050,27 +38856,27 @@ narrower228:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over259
+	JGE     over252
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result257:
+result250:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many260
+	JGT  many253
 
-few261:
+few254:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty262
+	JGE     empty255
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39082,9 +38888,9 @@ few261:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows264
+	JGE     rows257
 
-row263:
+row256:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39112,13 +38918,13 @@ row263:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row263
+	JLT          row256
 
-rows264:
+rows257:
 	CMPQ R13, SI
-	JGE  rows266
+	JGE  rows259
 
-row265:
+row258:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39143,71 +38949,71 @@ row265:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row265
+	JLT          row258
 
-rows266:
-summed267:
+rows259:
+summed260:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special270
+	JNE  special263
 
-final268:
+final261:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around265
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored272
 
-around271:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored272:
+stored264:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
+	JNE       around267
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored274
 
-around273:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored274:
-stored269:
+stored266:
+stored262:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result257
-	JMP  over259
+	JLT  result250
+	JMP  over252
 
-many260:
+many253:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-	JMP   few261
+	JEQ   tooMany251
+	JMP   few254
 
-special270:
+around265:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored264
+
+around267:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored266
+
+special263:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow275
+	JEQ     narrow268
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored269
+	JMP     stored262
 
-narrow275:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip276
+	JEQ          skip269
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty277
+	JEQ          empty270
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -39217,10 +39023,10 @@ narrow275:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty277:
-skip276:
+empty270:
+skip269:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip278
+	JEQ       skip271
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -39232,36 +39038,34 @@ skip276:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip278:
-	JMP final268
+skip271:
+	JMP final261
 
-empty262:
+empty255:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed267
+	JNE     summed260
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around279
+	JNE     around272
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored280
+	JMP     stored262
 
-around279:
+around272:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored262
 
-stored280:
-	JMP stored269
-
-tooMany258:
+tooMany251:
 	MOVQ DI, results+24(FP)
 
-over259:
-	JMP done195
+over252:
+	JMP done190
 
-narrower256:
+narrower249:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower282
+	JLT     narrower274
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -39271,32 +39075,32 @@ narrower256:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip286
+	JEQ     skip278
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip286:
+skip278:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over285
+	JGE  over277
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result283:
+result275:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many287
+	JGT  many279
 
-few288:
+few280:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty289
+	JGE     empty281
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -39308,9 +39112,9 @@ few288:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows291
+	JGE     rows283
 
-row290:
+row282:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -39330,13 +39134,13 @@ row290:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row290
+	JLT          row282
 
-rows291:
+rows283:
 	CMPQ R12, SI
-	JGE  rows293
+	JGE  rows285
 
-row292:
+row284:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39353,7 +39157,7 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows293
+	JGE          rows285
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39370,7 +39174,7 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows293
+	JGE          rows285
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39387,7 +39191,7 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows293
+	JGE          rows285
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39404,53 +39208,53 @@ row292:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row292
+	JLT          row284
 
-rows293:
-summed294:
+rows285:
+summed286:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special297
+	JNE  special289
 
-final295:
+final287:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around298
+	JNE       around291
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored299
 
-around298:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored299:
-stored296:
+stored290:
+stored288:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result283
-	JMP  over285
+	JLT  result275
+	JMP  over277
 
-many287:
+many279:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany284
-	JMP   few288
+	JEQ   tooMany276
+	JMP   few280
 
-special297:
+around291:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored290
+
+special289:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow300
+	JEQ     narrow292
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored296
+	JMP     stored288
 
-narrow300:
+narrow292:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip301
+	JEQ          skip293
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty302
+	JEQ          empty294
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -39458,10 +39262,10 @@ narrow300:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty302:
-skip301:
+empty294:
+skip293:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip303
+	JEQ          skip295
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -39480,64 +39284,62 @@ skip301:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip303:
-	JMP final295
+skip295:
+	JMP final287
 
-empty289:
+empty281:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed294
+	JNE     summed286
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around304
+	JNE     around296
 	VMOVDQU Y0, (DX)
-	JMP     stored305
+	JMP     stored288
 
-around304:
+around296:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored288
 
-stored305:
-	JMP stored296
-
-tooMany284:
+tooMany276:
 	MOVQ DI, results+24(FP)
 
-over285:
-	JMP done195
+over277:
+	JMP done190
 
-narrower282:
+narrower274:
 	XORQ DX, DX
 
-tile306:
+tile297:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip313
+	JEQ    skip304
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip313:
+skip304:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over312
+	JGE  over303
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result310:
+result301:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many314
+	JGT  many305
 
-few315:
+few306:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty316
+	JGE     empty307
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39549,9 +39351,9 @@ few315:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows318
+	JGE     rows309
 
-row317:
+row308:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39567,13 +39369,13 @@ row317:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row317
+	JLT          row308
 
-rows318:
+rows309:
 	CMPQ R13, SI
-	JGE  rows320
+	JGE  rows311
 
-row319:
+row310:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39586,7 +39388,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39599,7 +39401,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39612,7 +39414,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39625,7 +39427,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39638,7 +39440,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39651,7 +39453,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39664,7 +39466,7 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows320
+	JGE          rows311
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39677,59 +39479,59 @@ row319:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row319
+	JLT          row310
 
-rows320:
-summed321:
+rows311:
+summed312:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special324
+	JNE  special315
 
-final322:
+final313:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around325
+	JNE       around317
 	VMOVDQU   X0, (DX)
-	JMP       stored326
 
-around325:
-	VMOVNTDQ X0, (DX)
-
-stored326:
-stored323:
+stored316:
+stored314:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result310
-	JMP  over312
+	JLT  result301
+	JMP  over303
 
-many314:
+many305:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany311
-	JMP   few315
+	JEQ   tooMany302
+	JMP   few306
 
-special324:
+around317:
+	VMOVNTDQ X0, (DX)
+	JMP      stored316
+
+special315:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow327
+	JEQ     narrow318
 	VMOVUPS Y0, (DX)
-	JMP     stored323
+	JMP     stored314
 
-narrow327:
+narrow318:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip328
+	JEQ          skip319
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty329
+	JEQ          empty320
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty329:
-skip328:
+empty320:
+skip319:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip330
+	JEQ          skip321
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -39741,33 +39543,31 @@ skip328:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip330:
-	JMP final322
+skip321:
+	JMP final313
 
-empty316:
+empty307:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed321
+	JNE     summed312
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around331
+	JNE     around322
 	VMOVDQU X0, (DX)
-	JMP     stored332
+	JMP     stored314
 
-around331:
+around322:
 	VMOVNTDQ X0, (DX)
+	JMP      stored314
 
-stored332:
-	JMP stored323
-
-tooMany311:
+tooMany302:
 	MOVQ DI, results+24(FP)
 
-over312:
+over303:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile306
+	JNE  tile297
 
-done195:
+done190:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -39790,18 +39590,18 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none333
+	JEQ   none323
 	SUBQ  CX, DX
 
-none333:
+none323:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile335:
+tile325:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower336
+	JLE     narrower326
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -39810,17 +39610,17 @@ tile335:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over339
+	JGE     over329
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result337:
+result327:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty340
+	JGE     empty330
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -39837,9 +39637,9 @@ result337:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows343
+	JGE     rows333
 
-row342:
+row332:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -39872,13 +39672,13 @@ row342:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row342
+	JLT        row332
 
-rows343:
+rows333:
 	CMPQ R11, DI
-	JGE  rows345
+	JGE  rows335
 
-row344:
+row334:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -39908,9 +39708,9 @@ row344:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row344
+	JLT       row334
 
-rows345:
+rows335:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -39922,7 +39722,7 @@ rows345:
 	VMOVUPS      X1, 48(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none346
+	JEQ          none336
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -39977,10 +39777,10 @@ rows345:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none346:
-	JMP stored341
+none336:
+	JMP stored331
 
-empty340:
+empty330:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -39996,7 +39796,7 @@ empty340:
 	VMOVUPS   X0, 32(BX)(SI*2)
 	VMOVUPS   X1, 48(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none347
+	JEQ       none337
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -40019,27 +39819,27 @@ empty340:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none347:
-stored341:
+none337:
+stored331:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result337
-	JMP  over339
+	JLT  result327
+	JMP  over329
 	MOVQ R8, results+24(FP)
 
-over339:
+over329:
 	SUBQ $0x00000020, (SP)
-	JLE  done334
+	JLE  done324
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile335
+	JMP  tile325
 
-narrower336:
+narrower326:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower349
+	JLT     narrower339
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -40050,17 +39850,17 @@ narrower336:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over352
+	JGE     over342
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result350:
+result340:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty353
+	JGE     empty343
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -40073,9 +39873,9 @@ result350:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows356
+	JGE     rows346
 
-row355:
+row345:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -40096,13 +39896,13 @@ row355:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row355
+	JLT        row345
 
-rows356:
+rows346:
 	CMPQ R9, DI
-	JGE  rows358
+	JGE  rows348
 
-row357:
+row347:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -40120,7 +39920,7 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows358
+	JGE       rows348
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -40138,7 +39938,7 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows358
+	JGE       rows348
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -40156,7 +39956,7 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows358
+	JGE       rows348
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -40174,16 +39974,16 @@ row357:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row357
+	JLT       row347
 
-rows358:
+rows348:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none359
+	JEQ          none349
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -40218,10 +40018,10 @@ rows358:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none359:
-	JMP stored354
+none349:
+	JMP stored344
 
-empty353:
+empty343:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -40230,7 +40030,7 @@ empty353:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none360
+	JEQ       none350
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -40249,23 +40049,23 @@ empty353:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none360:
-stored354:
+none350:
+stored344:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result350
-	JMP  over352
+	JLT  result340
+	JMP  over342
 	MOVQ R8, results+24(FP)
 
-over352:
-	JMP done334
+over342:
+	JMP done324
 
-narrower349:
+narrower339:
 	XORQ BX, BX
 
-tile361:
+tile351:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -40273,17 +40073,17 @@ tile361:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over367
+	JGE    over357
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result365:
+result355:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty368
+	JGE     empty358
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -40294,9 +40094,9 @@ result365:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows371
+	JGE     rows361
 
-row370:
+row360:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -40311,13 +40111,13 @@ row370:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row370
+	JLT        row360
 
-rows371:
+rows361:
 	CMPQ R11, DI
-	JGE  rows373
+	JGE  rows363
 
-row372:
+row362:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40329,7 +40129,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40341,7 +40141,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40353,7 +40153,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40365,7 +40165,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40377,7 +40177,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40389,7 +40189,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40401,7 +40201,7 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows363
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40413,14 +40213,14 @@ row372:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row372
+	JLT       row362
 
-rows373:
+rows363:
 	VCVTPS2PH    $0x00, Y0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none374
+	JEQ          none364
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -40443,16 +40243,16 @@ rows373:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none374:
-	JMP stored369
+none364:
+	JMP stored359
 
-empty368:
+empty358:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VMOVUPS   X0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none375
+	JEQ       none365
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -40467,23 +40267,23 @@ empty368:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 32(SI)(R11*8)
 
-none375:
-stored369:
+none365:
+stored359:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result365
-	JMP  over367
+	JLT  result355
+	JMP  over357
 	MOVQ R8, results+24(FP)
 
-over367:
+over357:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile361
+	JNE  tile351
 
-done334:
+done324:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40534,7 +40334,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none376
+	JEQ       none366
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -40544,7 +40344,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none376:
+none366:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -40590,11 +40390,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole377
+	JGE    whole367
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole377:
+whole367:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40604,11 +40404,11 @@ whole377:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole378
+	JGE        whole368
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole378:
+whole368:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40617,11 +40417,11 @@ whole378:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole379
+	JGE       whole369
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole379:
+whole369:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40630,11 +40430,11 @@ whole379:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole380
+	JGE       whole370
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole380:
+whole370:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40643,11 +40443,11 @@ whole380:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole381
+	JGE       whole371
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole381:
+whole371:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40657,11 +40457,11 @@ whole381:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole382
+	JGE        whole372
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole382:
+whole372:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40670,11 +40470,11 @@ whole382:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole383
+	JGE       whole373
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole383:
+whole373:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40683,11 +40483,11 @@ whole383:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole384
+	JGE       whole374
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole384:
+whole374:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

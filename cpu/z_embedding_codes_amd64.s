@@ -471,7 +471,7 @@ summed24:
 
 final25:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -480,19 +480,8 @@ final25:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored29
 
-around28:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-	VMOVNTDQ Z4, 256(DX)
-	VMOVNTDQ Z5, 320(DX)
-	VMOVNTDQ Z6, 384(DX)
-	VMOVNTDQ Z7, 448(DX)
-
-stored29:
+stored28:
 stored26:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -505,6 +494,17 @@ many6:
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 	JMP   few7
+
+around29:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
+	JMP      stored28
 
 special27:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -575,7 +575,7 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored35
+	JMP       stored26
 
 around34:
 	VMOVNTDQ Z0, (DX)
@@ -586,9 +586,7 @@ around34:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-
-stored35:
-	JMP stored26
+	JMP      stored26
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -601,31 +599,31 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower37
+	JLT  narrower36
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over39
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result38:
+result37:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many41
+	JGT  many40
 
-few42:
+few41:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty44
+	JGE     empty43
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none44
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -636,9 +634,9 @@ few42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows46
 
-row46:
+row45:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -689,13 +687,13 @@ row46:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row45
 
-rows47:
+rows46:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows48
 
-row48:
+row47:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -735,23 +733,23 @@ row48:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row47
 
-rows49:
-	JMP summed43
+rows48:
+	JMP summed42
 
-none45:
+none44:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros50
+	JEQ     zeros49
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows51
 
-row51:
+row50:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -783,13 +781,13 @@ row51:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row50
 
-rows52:
+rows51:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows53
 
-row53:
+row52:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -814,21 +812,21 @@ row53:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row53
+	JLT          row52
 
-rows54:
-	JMP summed43
+rows53:
+	JMP summed42
 
-zeros50:
+zeros49:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows55
 
-row55:
+row54:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -873,13 +871,13 @@ row55:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row55
+	JLT          row54
 
-rows56:
+rows55:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows57
 
-row57:
+row56:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -913,58 +911,58 @@ row57:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row57
+	JLT          row56
 
-rows58:
-summed43:
-summed59:
+rows57:
+summed42:
+summed58:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special62
+	JNE  special61
 
-final60:
+final59:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around63
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored64
+
+stored62:
+stored60:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result37
+	JMP  over39
+
+many40:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany38
+	JMP   few41
 
 around63:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
+	JMP      stored62
 
-stored64:
-stored61:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
-
-many41:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
-	JMP   few42
-
-special62:
+special61:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow64
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored61
+	JMP     stored60
 
-narrow65:
+narrow64:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip65
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty67
+	JEQ          empty66
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -974,10 +972,10 @@ narrow65:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty67:
-skip66:
+empty66:
+skip65:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip67
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -987,62 +985,60 @@ skip66:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip68:
-	JMP final60
+skip67:
+	JMP final59
 
-empty44:
+empty43:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
+	JNE       summed58
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around68
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored70
+	JMP       stored60
 
-around69:
+around68:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored60
 
-stored70:
-	JMP stored61
-
-tooMany39:
+tooMany38:
 	MOVQ DI, results+24(FP)
 
-over40:
+over39:
 	ADDQ $0x00000040, R8
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower37:
+narrower36:
 	CMPQ R9, $0x00000020
-	JLT  narrower72
+	JLT  narrower70
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over73
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result73:
+result71:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many76
+	JGT  many74
 
-few77:
+few75:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty79
+	JGE     empty77
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none80
+	JEQ     none78
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1053,9 +1049,9 @@ few77:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows82
+	JGE     rows80
 
-row81:
+row79:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -1094,141 +1090,141 @@ row81:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JLT          row79
+
+rows80:
+	CMPQ R11, SI
+	JGE  rows82
+
+row81:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows82
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows82
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows82
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z3
+	MOVQ         (R11), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R12*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row81
 
 rows82:
-	CMPQ R11, SI
-	JGE  rows84
+	JMP summed76
 
-row83:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVSXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVSXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVSXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows84
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x00000004, R10
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    (R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVSXBD    16(R8)(R12*1), Z5
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       Z4, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row83
-
-rows84:
-	JMP summed78
-
-none80:
+none78:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros85
+	JEQ     zeros83
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows87
+	JGE     rows85
 
-row86:
+row84:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -1252,95 +1248,95 @@ row86:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
+	JLT          row84
+
+rows85:
+	CMPQ R10, SI
+	JGE  rows87
+
+row86:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows87
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows87
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows87
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row86
 
 rows87:
-	CMPQ R10, SI
-	JGE  rows89
+	JMP summed76
 
-row88:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows89
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	VPMOVSXBD    (R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z2, Z3, Z3
-	VADDPS       Z3, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row88
-
-rows89:
-	JMP summed78
-
-zeros85:
+zeros83:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows91
+	JGE     rows89
 
-row90:
+row88:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -1375,154 +1371,154 @@ row90:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
+	JLT          row88
+
+rows89:
+	CMPQ R10, SI
+	JGE  rows91
+
+row90:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows91
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows91
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows91
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row90
 
 rows91:
-	CMPQ R10, SI
-	JGE  rows93
-
-row92:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JGE          rows93
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z0, Z0
-	VPMOVSXBD    16(R8)(R11*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row92
-
-rows93:
-summed78:
-summed94:
+summed76:
+summed92:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special97
+	JNE  special95
 
-final95:
+final93:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
+	JNE       around97
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored99
 
-around98:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored99:
 stored96:
+stored94:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result71
+	JMP  over73
 
-many76:
+many74:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany74
-	JMP   few77
+	JEQ   tooMany72
+	JMP   few75
 
-special97:
+around97:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored96
+
+special95:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow100
+	JEQ     narrow98
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored96
+	JMP     stored94
 
-narrow100:
+narrow98:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip99
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty102
+	JEQ          empty100
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -1530,66 +1526,64 @@ narrow100:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty102:
-skip101:
+empty100:
+skip99:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip101
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip103:
-	JMP final95
+skip101:
+	JMP final93
 
-empty79:
+empty77:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed94
+	JNE       summed92
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
+	JNE       around102
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored105
+	JMP       stored94
 
-around104:
+around102:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored94
 
-stored105:
-	JMP stored96
-
-tooMany74:
+tooMany72:
 	MOVQ DI, results+24(FP)
 
-over75:
+over73:
 	ADDQ $0x00000020, R8
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower72:
+narrower70:
 	CMPQ R9, $0x00000010
-	JLT  narrower107
+	JLT  narrower104
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over110
+	JGE  over107
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result108:
+result105:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many111
+	JGT  many108
 
-few112:
+few109:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty114
+	JGE     empty111
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
+	JEQ     none112
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1600,9 +1594,9 @@ few112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows117
+	JGE     rows114
 
-row116:
+row113:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -1635,13 +1629,13 @@ row116:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row116
+	JLT          row113
 
-rows117:
+rows114:
 	CMPQ R11, SI
-	JGE  rows119
+	JGE  rows116
 
-row118:
+row115:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1663,7 +1657,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows116
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1685,7 +1679,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows116
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1707,7 +1701,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows116
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1729,7 +1723,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows116
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1751,7 +1745,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows116
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1773,7 +1767,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows116
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1795,7 +1789,7 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows119
+	JGE          rows116
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -1817,23 +1811,23 @@ row118:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row118
+	JLT          row115
 
-rows119:
-	JMP summed113
+rows116:
+	JMP summed110
 
-none115:
+none112:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros120
+	JEQ     zeros117
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows122
+	JGE     rows119
 
-row121:
+row118:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -1853,13 +1847,13 @@ row121:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row121
+	JLT          row118
 
-rows122:
+rows119:
 	CMPQ R10, SI
-	JGE  rows124
+	JGE  rows121
 
-row123:
+row120:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1872,7 +1866,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows121
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1885,7 +1879,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows121
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1898,7 +1892,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows121
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1911,7 +1905,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows121
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1924,7 +1918,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows121
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1937,7 +1931,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows121
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1950,7 +1944,7 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows124
+	JGE          rows121
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -1963,21 +1957,21 @@ row123:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row123
+	JLT          row120
 
-rows124:
-	JMP summed113
+rows121:
+	JMP summed110
 
-zeros120:
+zeros117:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows126
+	JGE     rows123
 
-row125:
+row122:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -2007,13 +2001,13 @@ row125:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row125
+	JLT          row122
 
-rows126:
+rows123:
 	CMPQ R10, SI
-	JGE  rows128
+	JGE  rows125
 
-row127:
+row124:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2032,7 +2026,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows125
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2051,7 +2045,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows125
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2070,7 +2064,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows125
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2089,7 +2083,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows125
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2108,7 +2102,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows125
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2127,7 +2121,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows125
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2146,7 +2140,7 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows128
+	JGE          rows125
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -2165,114 +2159,112 @@ row127:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row127
+	JLT          row124
 
-rows128:
-summed113:
-summed129:
+rows125:
+summed110:
+summed126:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special132
+	JNE  special129
 
-final130:
+final127:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
+	JNE       around131
 	VMOVDQU64 Z0, (DX)
-	JMP       stored134
 
-around133:
-	VMOVNTDQ Z0, (DX)
-
-stored134:
-stored131:
+stored130:
+stored128:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result108
-	JMP  over110
+	JLT  result105
+	JMP  over107
 
-many111:
+many108:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
+	JEQ   tooMany106
+	JMP   few109
 
-special132:
+around131:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored130
+
+special129:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
+	JEQ     narrow132
 	VMOVUPS Z0, (DX)
-	JMP     stored131
+	JMP     stored128
 
-narrow135:
+narrow132:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip136
+	JEQ          skip133
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty137
+	JEQ          empty134
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty137:
-skip136:
+empty134:
+skip133:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip138
+	JEQ     skip135
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip138:
-	JMP final130
+skip135:
+	JMP final127
 
-empty114:
+empty111:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
+	JNE       summed126
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around136
 	VMOVDQU64 Z0, (DX)
-	JMP       stored140
+	JMP       stored128
 
-around139:
+around136:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored128
 
-stored140:
-	JMP stored131
-
-tooMany109:
+tooMany106:
 	MOVQ DI, results+24(FP)
 
-over110:
+over107:
 	ADDQ $0x00000010, R8
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower107:
+narrower104:
 	TESTQ R9, R9
-	JLE   done141
+	JLE   done137
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over144
+	JGE   over140
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result142:
+result138:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many145
+	JGT  many141
 
-few146:
+few142:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty148
+	JGE     empty144
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none149
+	JEQ     none145
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -2283,9 +2275,9 @@ few146:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows151
+	JGE     rows147
 
-row150:
+row146:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -2318,13 +2310,13 @@ row150:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row150
+	JLT          row146
 
-rows151:
+rows147:
 	CMPQ R10, SI
-	JGE  rows153
+	JGE  rows149
 
-row152:
+row148:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2346,7 +2338,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows149
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2368,7 +2360,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows149
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2390,7 +2382,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows149
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2412,7 +2404,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows149
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2434,7 +2426,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows149
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2456,7 +2448,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows149
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2478,7 +2470,7 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows153
+	JGE          rows149
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2500,23 +2492,23 @@ row152:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row152
+	JLT          row148
 
-rows153:
-	JMP summed147
+rows149:
+	JMP summed143
 
-none149:
+none145:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros154
+	JEQ     zeros150
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows156
+	JGE     rows152
 
-row155:
+row151:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -2536,13 +2528,13 @@ row155:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row155
+	JLT          row151
 
-rows156:
+rows152:
 	CMPQ R9, SI
-	JGE  rows158
+	JGE  rows154
 
-row157:
+row153:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2555,7 +2547,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows154
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2568,7 +2560,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows154
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2581,7 +2573,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows154
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2594,7 +2586,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows154
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2607,7 +2599,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows154
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2620,7 +2612,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows154
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2633,7 +2625,7 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows158
+	JGE          rows154
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2646,21 +2638,21 @@ row157:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row157
+	JLT          row153
 
-rows158:
-	JMP summed147
+rows154:
+	JMP summed143
 
-zeros154:
+zeros150:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows160
+	JGE     rows156
 
-row159:
+row155:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -2690,13 +2682,13 @@ row159:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row159
+	JLT          row155
 
-rows160:
+rows156:
 	CMPQ R9, SI
-	JGE  rows162
+	JGE  rows158
 
-row161:
+row157:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2715,7 +2707,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2734,7 +2726,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2753,7 +2745,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2772,7 +2764,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2791,7 +2783,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2810,7 +2802,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2829,7 +2821,7 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -2848,66 +2840,66 @@ row161:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row161
+	JLT          row157
 
-rows162:
-summed147:
-summed163:
+rows158:
+summed143:
+summed159:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special166
+	JNE  special162
 
-final164:
+final160:
 	VMOVUPS Z0, K1, (DX)
 
-stored165:
+stored161:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result142
-	JMP  over144
+	JLT  result138
+	JMP  over140
 
-many145:
+many141:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany143
-	JMP   few146
+	JEQ   tooMany139
+	JMP   few142
 
-special166:
+special162:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow167
+	JEQ     narrow163
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored165
+	JMP     stored161
 
-narrow167:
+narrow163:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip168
+	JEQ          skip164
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty169
+	JEQ          empty165
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty169:
-skip168:
+empty165:
+skip164:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip170
+	JEQ       skip166
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip170:
-	JMP final164
+skip166:
+	JMP final160
 
-empty148:
-	JMP summed163
+empty144:
+	JMP summed159
 
-tooMany143:
+tooMany139:
 	MOVQ DI, results+24(FP)
 
-over144:
-done141:
+over140:
+done137:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -2931,25 +2923,25 @@ TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile171:
+tile167:
 	CMPQ R9, $0x00000080
-	JLT  narrower172
+	JLT  narrower168
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over175
+	JGE  over171
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result173:
+result169:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many176
+	JGT  many172
 
-few177:
+few173:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2959,9 +2951,9 @@ few177:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty175
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none176
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2972,9 +2964,9 @@ few177:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows182
+	JGE     rows178
 
-row181:
+row177:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -3050,13 +3042,13 @@ row181:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row181
+	JLT          row177
 
-rows182:
+rows178:
 	CMPQ R11, SI
-	JGE  rows184
+	JGE  rows180
 
-row183:
+row179:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -3120,23 +3112,23 @@ row183:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row183
+	JLT          row179
 
-rows184:
-	JMP summed178
+rows180:
+	JMP summed174
 
-none180:
+none176:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros185
+	JEQ     zeros181
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows187
+	JGE     rows183
 
-row186:
+row182:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -3185,13 +3177,13 @@ row186:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row186
+	JLT          row182
 
-rows187:
+rows183:
 	CMPQ R10, SI
-	JGE  rows189
+	JGE  rows185
 
-row188:
+row184:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3232,21 +3224,21 @@ row188:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row188
+	JLT          row184
 
-rows189:
-	JMP summed178
+rows185:
+	JMP summed174
 
-zeros185:
+zeros181:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows191
+	JGE     rows187
 
-row190:
+row186:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -3312,13 +3304,13 @@ row190:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row190
+	JLT          row186
 
-rows191:
+rows187:
 	CMPQ R10, SI
-	JGE  rows193
+	JGE  rows189
 
-row192:
+row188:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3372,17 +3364,17 @@ row192:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row192
+	JLT          row188
 
-rows193:
-summed178:
-summed194:
+rows189:
+summed174:
+summed190:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special197
+	JNE  special193
 
-final195:
+final191:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around198
+	JNE       around195
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -3391,9 +3383,22 @@ final195:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored199
 
-around198:
+stored194:
+stored192:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result169
+	JMP  over171
+
+many172:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany170
+	JMP   few173
+
+around195:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -3402,24 +3407,11 @@ around198:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
+	JMP      stored194
 
-stored199:
-stored196:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result173
-	JMP  over175
-
-many176:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany174
-	JMP   few177
-
-special197:
+special193:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow200
+	JEQ     narrow196
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -3428,14 +3420,14 @@ special197:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored196
+	JMP     stored192
 
-narrow200:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip201
+	JEQ          skip197
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty202
+	JEQ          empty198
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -3449,10 +3441,10 @@ narrow200:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty202:
-skip201:
+empty198:
+skip197:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip203
+	JEQ     skip199
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -3470,14 +3462,14 @@ skip201:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip203:
-	JMP final195
+skip199:
+	JMP final191
 
-empty179:
+empty175:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed194
+	JNE       summed190
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around200
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -3486,9 +3478,9 @@ empty179:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored205
+	JMP       stored192
 
-around204:
+around200:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -3497,46 +3489,44 @@ around204:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
+	JMP      stored192
 
-stored205:
-	JMP stored196
-
-tooMany174:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over175:
+over171:
 	ADDQ $0x00000080, R8
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
-	JMP  tile171
+	JMP  tile167
 
-narrower172:
+narrower168:
 	CMPQ R9, $0x00000040
-	JLT  narrower207
+	JLT  narrower202
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over210
+	JGE  over205
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result208:
+result203:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many211
+	JGT  many206
 
-few212:
+few207:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty214
+	JGE     empty209
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none215
+	JEQ     none210
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -3547,9 +3537,9 @@ few212:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows217
+	JGE     rows212
 
-row216:
+row211:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -3600,13 +3590,13 @@ row216:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row216
+	JLT          row211
 
-rows217:
+rows212:
 	CMPQ R11, SI
-	JGE  rows219
+	JGE  rows214
 
-row218:
+row213:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -3646,23 +3636,23 @@ row218:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row218
+	JLT          row213
 
-rows219:
-	JMP summed213
+rows214:
+	JMP summed208
 
-none215:
+none210:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros220
+	JEQ     zeros215
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows222
+	JGE     rows217
 
-row221:
+row216:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -3694,13 +3684,13 @@ row221:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row221
+	JLT          row216
 
-rows222:
+rows217:
 	CMPQ R10, SI
-	JGE  rows224
+	JGE  rows219
 
-row223:
+row218:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3725,21 +3715,21 @@ row223:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row223
+	JLT          row218
 
-rows224:
-	JMP summed213
+rows219:
+	JMP summed208
 
-zeros220:
+zeros215:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows226
+	JGE     rows221
 
-row225:
+row220:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -3784,13 +3774,13 @@ row225:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row225
+	JLT          row220
 
-rows226:
+rows221:
 	CMPQ R10, SI
-	JGE  rows228
+	JGE  rows223
 
-row227:
+row222:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -3824,58 +3814,58 @@ row227:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row227
+	JLT          row222
 
-rows228:
-summed213:
-summed229:
+rows223:
+summed208:
+summed224:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special232
+	JNE  special227
 
-final230:
+final225:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around233
+	JNE       around229
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored234
 
-around233:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored234:
-stored231:
+stored228:
+stored226:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result208
-	JMP  over210
+	JLT  result203
+	JMP  over205
 
-many211:
+many206:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany209
-	JMP   few212
+	JEQ   tooMany204
+	JMP   few207
 
-special232:
+around229:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	JMP      stored228
+
+special227:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow235
+	JEQ     narrow230
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored231
+	JMP     stored226
 
-narrow235:
+narrow230:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip236
+	JEQ          skip231
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty237
+	JEQ          empty232
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -3885,10 +3875,10 @@ narrow235:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty237:
-skip236:
+empty232:
+skip231:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip238
+	JEQ     skip233
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -3898,62 +3888,60 @@ skip236:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip238:
-	JMP final230
+skip233:
+	JMP final225
 
-empty214:
+empty209:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed229
+	JNE       summed224
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around239
+	JNE       around234
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored240
+	JMP       stored226
 
-around239:
+around234:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored226
 
-stored240:
-	JMP stored231
-
-tooMany209:
+tooMany204:
 	MOVQ DI, results+24(FP)
 
-over210:
+over205:
 	ADDQ $0x00000040, R8
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower207:
+narrower202:
 	CMPQ R9, $0x00000020
-	JLT  narrower242
+	JLT  narrower236
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over245
+	JGE  over239
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result243:
+result237:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many246
+	JGT  many240
 
-few247:
+few241:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty249
+	JGE     empty243
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none250
+	JEQ     none244
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -3964,9 +3952,9 @@ few247:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows252
+	JGE     rows246
 
-row251:
+row245:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -4005,13 +3993,13 @@ row251:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row251
+	JLT          row245
 
-rows252:
+rows246:
 	CMPQ R11, SI
-	JGE  rows254
+	JGE  rows248
 
-row253:
+row247:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4039,7 +4027,7 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows254
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4067,7 +4055,7 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows254
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4095,7 +4083,7 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows254
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -4123,23 +4111,23 @@ row253:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row253
+	JLT          row247
 
-rows254:
-	JMP summed248
+rows248:
+	JMP summed242
 
-none250:
+none244:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros255
+	JEQ     zeros249
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows257
+	JGE     rows251
 
-row256:
+row250:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4163,13 +4151,13 @@ row256:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row256
+	JLT          row250
 
-rows257:
+rows251:
 	CMPQ R10, SI
-	JGE  rows259
+	JGE  rows253
 
-row258:
+row252:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4186,7 +4174,7 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows259
+	JGE          rows253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4203,7 +4191,7 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows259
+	JGE          rows253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4220,7 +4208,7 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows259
+	JGE          rows253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4237,21 +4225,21 @@ row258:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row258
+	JLT          row252
 
-rows259:
-	JMP summed248
+rows253:
+	JMP summed242
 
-zeros255:
+zeros249:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows261
+	JGE     rows255
 
-row260:
+row254:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4286,13 +4274,13 @@ row260:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row260
+	JLT          row254
 
-rows261:
+rows255:
 	CMPQ R10, SI
-	JGE  rows263
+	JGE  rows257
 
-row262:
+row256:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4316,7 +4304,7 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows263
+	JGE          rows257
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4340,7 +4328,7 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows263
+	JGE          rows257
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4364,7 +4352,7 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows263
+	JGE          rows257
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4388,52 +4376,52 @@ row262:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row262
+	JLT          row256
 
-rows263:
-summed248:
-summed264:
+rows257:
+summed242:
+summed258:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special267
+	JNE  special261
 
-final265:
+final259:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around268
+	JNE       around263
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored269
 
-around268:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored269:
-stored266:
+stored262:
+stored260:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result243
-	JMP  over245
+	JLT  result237
+	JMP  over239
 
-many246:
+many240:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany244
-	JMP   few247
+	JEQ   tooMany238
+	JMP   few241
 
-special267:
+around263:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored262
+
+special261:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow270
+	JEQ     narrow264
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored266
+	JMP     stored260
 
-narrow270:
+narrow264:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip271
+	JEQ          skip265
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty272
+	JEQ          empty266
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -4441,66 +4429,64 @@ narrow270:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty272:
-skip271:
+empty266:
+skip265:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip273
+	JEQ     skip267
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip273:
-	JMP final265
+skip267:
+	JMP final259
 
-empty249:
+empty243:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed264
+	JNE       summed258
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around274
+	JNE       around268
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored275
+	JMP       stored260
 
-around274:
+around268:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored260
 
-stored275:
-	JMP stored266
-
-tooMany244:
+tooMany238:
 	MOVQ DI, results+24(FP)
 
-over245:
+over239:
 	ADDQ $0x00000020, R8
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower242:
+narrower236:
 	CMPQ R9, $0x00000010
-	JLT  narrower277
+	JLT  narrower270
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over280
+	JGE  over273
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result278:
+result271:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many281
+	JGT  many274
 
-few282:
+few275:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty284
+	JGE     empty277
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none285
+	JEQ     none278
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -4511,9 +4497,9 @@ few282:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows287
+	JGE     rows280
 
-row286:
+row279:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -4546,13 +4532,13 @@ row286:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row286
+	JLT          row279
 
-rows287:
+rows280:
 	CMPQ R11, SI
-	JGE  rows289
+	JGE  rows282
 
-row288:
+row281:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4574,7 +4560,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows282
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4596,7 +4582,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows282
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4618,7 +4604,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows282
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4640,7 +4626,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows282
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4662,7 +4648,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows282
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4684,7 +4670,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows282
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4706,7 +4692,7 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows289
+	JGE          rows282
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -4728,23 +4714,23 @@ row288:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row288
+	JLT          row281
 
-rows289:
-	JMP summed283
+rows282:
+	JMP summed276
 
-none285:
+none278:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros290
+	JEQ     zeros283
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows292
+	JGE     rows285
 
-row291:
+row284:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4764,13 +4750,13 @@ row291:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row291
+	JLT          row284
 
-rows292:
+rows285:
 	CMPQ R10, SI
-	JGE  rows294
+	JGE  rows287
 
-row293:
+row286:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4783,7 +4769,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows287
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4796,7 +4782,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows287
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4809,7 +4795,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows287
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4822,7 +4808,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows287
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4835,7 +4821,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows287
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4848,7 +4834,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows287
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4861,7 +4847,7 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows294
+	JGE          rows287
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4874,21 +4860,21 @@ row293:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row293
+	JLT          row286
 
-rows294:
-	JMP summed283
+rows287:
+	JMP summed276
 
-zeros290:
+zeros283:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows296
+	JGE     rows289
 
-row295:
+row288:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -4918,13 +4904,13 @@ row295:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row295
+	JLT          row288
 
-rows296:
+rows289:
 	CMPQ R10, SI
-	JGE  rows298
+	JGE  rows291
 
-row297:
+row290:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4943,7 +4929,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows291
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4962,7 +4948,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows291
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -4981,7 +4967,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows291
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5000,7 +4986,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows291
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5019,7 +5005,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows291
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5038,7 +5024,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows291
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5057,7 +5043,7 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows291
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -5076,114 +5062,112 @@ row297:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row297
+	JLT          row290
 
-rows298:
-summed283:
-summed299:
+rows291:
+summed276:
+summed292:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special302
+	JNE  special295
 
-final300:
+final293:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around303
+	JNE       around297
 	VMOVDQU64 Z0, (DX)
-	JMP       stored304
 
-around303:
-	VMOVNTDQ Z0, (DX)
-
-stored304:
-stored301:
+stored296:
+stored294:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result278
-	JMP  over280
+	JLT  result271
+	JMP  over273
 
-many281:
+many274:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany279
-	JMP   few282
+	JEQ   tooMany272
+	JMP   few275
 
-special302:
+around297:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored296
+
+special295:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow305
+	JEQ     narrow298
 	VMOVUPS Z0, (DX)
-	JMP     stored301
+	JMP     stored294
 
-narrow305:
+narrow298:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip306
+	JEQ          skip299
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty307
+	JEQ          empty300
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
 	VBROADCASTSS X15, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty307:
-skip306:
+empty300:
+skip299:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip308
+	JEQ     skip301
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip308:
-	JMP final300
+skip301:
+	JMP final293
 
-empty284:
+empty277:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed299
+	JNE       summed292
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around309
+	JNE       around302
 	VMOVDQU64 Z0, (DX)
-	JMP       stored310
+	JMP       stored294
 
-around309:
+around302:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored294
 
-stored310:
-	JMP stored301
-
-tooMany279:
+tooMany272:
 	MOVQ DI, results+24(FP)
 
-over280:
+over273:
 	ADDQ $0x00000010, R8
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower277:
+narrower270:
 	TESTQ R9, R9
-	JLE   done311
+	JLE   done303
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over314
+	JGE   over306
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result312:
+result304:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many315
+	JGT  many307
 
-few316:
+few308:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty318
+	JGE     empty310
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none319
+	JEQ     none311
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -5194,9 +5178,9 @@ few316:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows321
+	JGE     rows313
 
-row320:
+row312:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -5229,13 +5213,13 @@ row320:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row320
+	JLT          row312
 
-rows321:
+rows313:
 	CMPQ R10, SI
-	JGE  rows323
+	JGE  rows315
 
-row322:
+row314:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5257,7 +5241,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5279,7 +5263,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5301,7 +5285,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5323,7 +5307,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5345,7 +5329,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5367,7 +5351,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5389,7 +5373,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -5411,23 +5395,23 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row322
+	JLT          row314
 
-rows323:
-	JMP summed317
+rows315:
+	JMP summed309
 
-none319:
+none311:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros324
+	JEQ     zeros316
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows326
+	JGE     rows318
 
-row325:
+row317:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -5447,13 +5431,13 @@ row325:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row325
+	JLT          row317
 
-rows326:
+rows318:
 	CMPQ R9, SI
-	JGE  rows328
+	JGE  rows320
 
-row327:
+row319:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5466,7 +5450,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows320
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5479,7 +5463,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows320
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5492,7 +5476,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows320
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5505,7 +5489,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows320
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5518,7 +5502,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows320
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5531,7 +5515,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows320
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5544,7 +5528,7 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows328
+	JGE          rows320
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5557,21 +5541,21 @@ row327:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row327
+	JLT          row319
 
-rows328:
-	JMP summed317
+rows320:
+	JMP summed309
 
-zeros324:
+zeros316:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows330
+	JGE     rows322
 
-row329:
+row321:
 	MOVQ         384(R9), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -5601,13 +5585,13 @@ row329:
 	PREFETCHT0   (R8)(R11*1)
 	ADDQ         $0x08, R9
 	CMPQ         R9, R12
-	JLT          row329
+	JLT          row321
 
-rows330:
+rows322:
 	CMPQ R9, SI
-	JGE  rows332
+	JGE  rows324
 
-row331:
+row323:
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5626,7 +5610,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows324
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5645,7 +5629,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows324
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5664,7 +5648,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows324
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5683,7 +5667,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows324
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5702,7 +5686,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows324
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5721,7 +5705,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows324
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5740,7 +5724,7 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JGE          rows332
+	JGE          rows324
 	MOVQ         (R9), R10
 	IMULQ        AX, R10
 	MOVQ         (R9), R11
@@ -5759,66 +5743,66 @@ row331:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R9
 	CMPQ         R9, SI
-	JLT          row331
+	JLT          row323
 
-rows332:
-summed317:
-summed333:
+rows324:
+summed309:
+summed325:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special336
+	JNE  special328
 
-final334:
+final326:
 	VMOVUPS Z0, K1, (DX)
 
-stored335:
+stored327:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result312
-	JMP  over314
+	JLT  result304
+	JMP  over306
 
-many315:
+many307:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany313
-	JMP   few316
+	JEQ   tooMany305
+	JMP   few308
 
-special336:
+special328:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow337
+	JEQ     narrow329
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored335
+	JMP     stored327
 
-narrow337:
+narrow329:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip338
+	JEQ          skip330
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty339
+	JEQ          empty331
 	SHRQ         $0x03, R9
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R9, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty339:
-skip338:
+empty331:
+skip330:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip340
+	JEQ       skip332
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip340:
-	JMP final334
+skip332:
+	JMP final326
 
-empty318:
-	JMP summed333
+empty310:
+	JMP summed325
 
-tooMany313:
+tooMany305:
 	MOVQ DI, results+24(FP)
 
-over314:
-done311:
+over306:
+done303:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -5842,25 +5826,25 @@ TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile341:
+tile333:
 	CMPQ R9, $0x00000080
-	JLT  narrower342
+	JLT  narrower334
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over345
+	JGE  over337
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result343:
+result335:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many346
+	JGT  many338
 
-few347:
+few339:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -5870,9 +5854,9 @@ few347:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty349
+	JGE     empty341
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none350
+	JEQ     none342
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -5883,9 +5867,9 @@ few347:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows352
+	JGE     rows344
 
-row351:
+row343:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -5992,13 +5976,13 @@ row351:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row351
+	JLT          row343
 
-rows352:
+rows344:
 	CMPQ R11, SI
-	JGE  rows354
+	JGE  rows346
 
-row353:
+row345:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -6094,23 +6078,23 @@ row353:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row353
+	JLT          row345
 
-rows354:
-	JMP summed348
+rows346:
+	JMP summed340
 
-none350:
+none342:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros355
+	JEQ     zeros347
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows357
+	JGE     rows349
 
-row356:
+row348:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6190,13 +6174,13 @@ row356:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row356
+	JLT          row348
 
-rows357:
+rows349:
 	CMPQ R10, SI
-	JGE  rows359
+	JGE  rows351
 
-row358:
+row350:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6269,21 +6253,21 @@ row358:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row358
+	JLT          row350
 
-rows359:
-	JMP summed348
+rows351:
+	JMP summed340
 
-zeros355:
+zeros347:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows361
+	JGE     rows353
 
-row360:
+row352:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6380,13 +6364,13 @@ row360:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row360
+	JLT          row352
 
-rows361:
+rows353:
 	CMPQ R10, SI
-	JGE  rows363
+	JGE  rows355
 
-row362:
+row354:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6472,17 +6456,17 @@ row362:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row362
+	JLT          row354
 
-rows363:
-summed348:
-summed364:
+rows355:
+summed340:
+summed356:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special367
+	JNE  special359
 
-final365:
+final357:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around368
+	JNE       around361
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -6491,9 +6475,22 @@ final365:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored369
 
-around368:
+stored360:
+stored358:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result335
+	JMP  over337
+
+many338:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany336
+	JMP   few339
+
+around361:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6502,24 +6499,11 @@ around368:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
+	JMP      stored360
 
-stored369:
-stored366:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result343
-	JMP  over345
-
-many346:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany344
-	JMP   few347
-
-special367:
+special359:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow370
+	JEQ     narrow362
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -6528,14 +6512,14 @@ special367:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored366
+	JMP     stored358
 
-narrow370:
+narrow362:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip371
+	JEQ          skip363
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty372
+	JEQ          empty364
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -6549,10 +6533,10 @@ narrow370:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty372:
-skip371:
+empty364:
+skip363:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip373
+	JEQ     skip365
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -6570,14 +6554,14 @@ skip371:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip373:
-	JMP final365
+skip365:
+	JMP final357
 
-empty349:
+empty341:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed364
+	JNE       summed356
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around374
+	JNE       around366
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -6586,9 +6570,9 @@ empty349:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored375
+	JMP       stored358
 
-around374:
+around366:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -6597,46 +6581,44 @@ around374:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
+	JMP      stored358
 
-stored375:
-	JMP stored366
-
-tooMany344:
+tooMany336:
 	MOVQ DI, results+24(FP)
 
-over345:
+over337:
 	ADDQ $0x00000040, R8
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
-	JMP  tile341
+	JMP  tile333
 
-narrower342:
+narrower334:
 	CMPQ R9, $0x00000040
-	JLT  narrower377
+	JLT  narrower368
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over380
+	JGE  over371
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result378:
+result369:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many381
+	JGT  many372
 
-few382:
+few373:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty384
+	JGE     empty375
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none385
+	JEQ     none376
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -6647,9 +6629,9 @@ few382:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows387
+	JGE     rows378
 
-row386:
+row377:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -6716,13 +6698,13 @@ row386:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row386
+	JLT          row377
 
-rows387:
+rows378:
 	CMPQ R11, SI
-	JGE  rows389
+	JGE  rows380
 
-row388:
+row379:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -6778,23 +6760,23 @@ row388:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row388
+	JLT          row379
 
-rows389:
-	JMP summed383
+rows380:
+	JMP summed374
 
-none385:
+none376:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros390
+	JEQ     zeros381
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows392
+	JGE     rows383
 
-row391:
+row382:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6842,13 +6824,13 @@ row391:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row391
+	JLT          row382
 
-rows392:
+rows383:
 	CMPQ R10, SI
-	JGE  rows394
+	JGE  rows385
 
-row393:
+row384:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -6889,21 +6871,21 @@ row393:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row393
+	JLT          row384
 
-rows394:
-	JMP summed383
+rows385:
+	JMP summed374
 
-zeros390:
+zeros381:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows396
+	JGE     rows387
 
-row395:
+row386:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -6964,13 +6946,13 @@ row395:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row395
+	JLT          row386
 
-rows396:
+rows387:
 	CMPQ R10, SI
-	JGE  rows398
+	JGE  rows389
 
-row397:
+row388:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7020,58 +7002,58 @@ row397:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row397
+	JLT          row388
 
-rows398:
-summed383:
-summed399:
+rows389:
+summed374:
+summed390:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special402
+	JNE  special393
 
-final400:
+final391:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around403
+	JNE       around395
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored404
 
-around403:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored404:
-stored401:
+stored394:
+stored392:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result378
-	JMP  over380
+	JLT  result369
+	JMP  over371
 
-many381:
+many372:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany379
-	JMP   few382
+	JEQ   tooMany370
+	JMP   few373
 
-special402:
+around395:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	JMP      stored394
+
+special393:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow405
+	JEQ     narrow396
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored401
+	JMP     stored392
 
-narrow405:
+narrow396:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip406
+	JEQ          skip397
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty407
+	JEQ          empty398
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -7081,10 +7063,10 @@ narrow405:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty407:
-skip406:
+empty398:
+skip397:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip408
+	JEQ     skip399
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -7094,62 +7076,60 @@ skip406:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip408:
-	JMP final400
+skip399:
+	JMP final391
 
-empty384:
+empty375:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed399
+	JNE       summed390
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around409
+	JNE       around400
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored410
+	JMP       stored392
 
-around409:
+around400:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored392
 
-stored410:
-	JMP stored401
-
-tooMany379:
+tooMany370:
 	MOVQ DI, results+24(FP)
 
-over380:
+over371:
 	ADDQ $0x00000020, R8
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower377:
+narrower368:
 	CMPQ R9, $0x00000020
-	JLT  narrower412
+	JLT  narrower402
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over415
+	JGE  over405
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result413:
+result403:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many416
+	JGT  many406
 
-few417:
+few407:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty419
+	JGE     empty409
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none420
+	JEQ     none410
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7160,9 +7140,9 @@ few417:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows422
+	JGE     rows412
 
-row421:
+row411:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7209,13 +7189,13 @@ row421:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row421
+	JLT          row411
 
-rows422:
+rows412:
 	CMPQ R11, SI
-	JGE  rows424
+	JGE  rows414
 
-row423:
+row413:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7251,7 +7231,7 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows424
+	JGE          rows414
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7287,7 +7267,7 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows424
+	JGE          rows414
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7323,7 +7303,7 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows424
+	JGE          rows414
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -7359,23 +7339,23 @@ row423:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row423
+	JLT          row413
 
-rows424:
-	JMP summed418
+rows414:
+	JMP summed408
 
-none420:
+none410:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros425
+	JEQ     zeros415
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows427
+	JGE     rows417
 
-row426:
+row416:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7407,13 +7387,13 @@ row426:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row426
+	JLT          row416
 
-rows427:
+rows417:
 	CMPQ R10, SI
-	JGE  rows429
+	JGE  rows419
 
-row428:
+row418:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7438,7 +7418,7 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows429
+	JGE          rows419
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7463,7 +7443,7 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows429
+	JGE          rows419
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7488,7 +7468,7 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows429
+	JGE          rows419
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7513,21 +7493,21 @@ row428:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row428
+	JLT          row418
 
-rows429:
-	JMP summed418
+rows419:
+	JMP summed408
 
-zeros425:
+zeros415:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows431
+	JGE     rows421
 
-row430:
+row420:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7570,13 +7550,13 @@ row430:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row430
+	JLT          row420
 
-rows431:
+rows421:
 	CMPQ R10, SI
-	JGE  rows433
+	JGE  rows423
 
-row432:
+row422:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7608,7 +7588,7 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows433
+	JGE          rows423
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7640,7 +7620,7 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows433
+	JGE          rows423
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7672,7 +7652,7 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows433
+	JGE          rows423
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7704,52 +7684,52 @@ row432:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row432
+	JLT          row422
 
-rows433:
-summed418:
-summed434:
+rows423:
+summed408:
+summed424:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special437
+	JNE  special427
 
-final435:
+final425:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around438
+	JNE       around429
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored439
 
-around438:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored439:
-stored436:
+stored428:
+stored426:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result413
-	JMP  over415
+	JLT  result403
+	JMP  over405
 
-many416:
+many406:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany414
-	JMP   few417
+	JEQ   tooMany404
+	JMP   few407
 
-special437:
+around429:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored428
+
+special427:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow440
+	JEQ     narrow430
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored436
+	JMP     stored426
 
-narrow440:
+narrow430:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip441
+	JEQ          skip431
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty442
+	JEQ          empty432
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -7757,66 +7737,64 @@ narrow440:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty442:
-skip441:
+empty432:
+skip431:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip443
+	JEQ     skip433
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip443:
-	JMP final435
+skip433:
+	JMP final425
 
-empty419:
+empty409:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed434
+	JNE       summed424
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around444
+	JNE       around434
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored445
+	JMP       stored426
 
-around444:
+around434:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored426
 
-stored445:
-	JMP stored436
-
-tooMany414:
+tooMany404:
 	MOVQ DI, results+24(FP)
 
-over415:
+over405:
 	ADDQ $0x00000010, R8
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower412:
+narrower402:
 	CMPQ R9, $0x00000010
-	JLT  narrower447
+	JLT  narrower436
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over450
+	JGE  over439
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result448:
+result437:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many451
+	JGT  many440
 
-few452:
+few441:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty454
+	JGE     empty443
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none455
+	JEQ     none444
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7827,9 +7805,9 @@ few452:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows457
+	JGE     rows446
 
-row456:
+row445:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7866,13 +7844,13 @@ row456:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row456
+	JLT          row445
 
-rows457:
+rows446:
 	CMPQ R11, SI
-	JGE  rows459
+	JGE  rows448
 
-row458:
+row447:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7898,7 +7876,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows448
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7924,7 +7902,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows448
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7950,7 +7928,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows448
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -7976,7 +7954,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows448
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8002,7 +7980,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows448
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8028,7 +8006,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows448
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8054,7 +8032,7 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows459
+	JGE          rows448
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -8080,23 +8058,23 @@ row458:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row458
+	JLT          row447
 
-rows459:
-	JMP summed453
+rows448:
+	JMP summed442
 
-none455:
+none444:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros460
+	JEQ     zeros449
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows462
+	JGE     rows451
 
-row461:
+row450:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8120,13 +8098,13 @@ row461:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row461
+	JLT          row450
 
-rows462:
+rows451:
 	CMPQ R10, SI
-	JGE  rows464
+	JGE  rows453
 
-row463:
+row452:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8143,7 +8121,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows453
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8160,7 +8138,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows453
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8177,7 +8155,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows453
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8194,7 +8172,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows453
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8211,7 +8189,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows453
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8228,7 +8206,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows453
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8245,7 +8223,7 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows464
+	JGE          rows453
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8262,21 +8240,21 @@ row463:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row463
+	JLT          row452
 
-rows464:
-	JMP summed453
+rows453:
+	JMP summed442
 
-zeros460:
+zeros449:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows466
+	JGE     rows455
 
-row465:
+row454:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8310,13 +8288,13 @@ row465:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row465
+	JLT          row454
 
-rows466:
+rows455:
 	CMPQ R10, SI
-	JGE  rows468
+	JGE  rows457
 
-row467:
+row456:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8339,7 +8317,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows457
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8362,7 +8340,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows457
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8385,7 +8363,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows457
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8408,7 +8386,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows457
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8431,7 +8409,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows457
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8454,7 +8432,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows457
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8477,7 +8455,7 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows468
+	JGE          rows457
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8500,88 +8478,86 @@ row467:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row467
+	JLT          row456
 
-rows468:
-summed453:
-summed469:
+rows457:
+summed442:
+summed458:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special472
+	JNE  special461
 
-final470:
+final459:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around473
+	JNE       around463
 	VMOVDQU64 Z0, (DX)
-	JMP       stored474
 
-around473:
-	VMOVNTDQ Z0, (DX)
-
-stored474:
-stored471:
+stored462:
+stored460:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result448
-	JMP  over450
+	JLT  result437
+	JMP  over439
 
-many451:
+many440:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany449
-	JMP   few452
+	JEQ   tooMany438
+	JMP   few441
 
-special472:
+around463:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored462
+
+special461:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow475
+	JEQ     narrow464
 	VMOVUPS Z0, (DX)
-	JMP     stored471
+	JMP     stored460
 
-narrow475:
+narrow464:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip476
+	JEQ          skip465
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty477
+	JEQ          empty466
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty477:
-skip476:
+empty466:
+skip465:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip478
+	JEQ     skip467
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip478:
-	JMP final470
+skip467:
+	JMP final459
 
-empty454:
+empty443:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed469
+	JNE       summed458
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around479
+	JNE       around468
 	VMOVDQU64 Z0, (DX)
-	JMP       stored480
+	JMP       stored460
 
-around479:
+around468:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored460
 
-stored480:
-	JMP stored471
-
-tooMany449:
+tooMany438:
 	MOVQ DI, results+24(FP)
 
-over450:
+over439:
 	ADDQ $0x00000008, R8
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower447:
+narrower436:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8605,25 +8581,25 @@ TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $0-128
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile481:
+tile469:
 	CMPQ R9, $0x00000080
-	JLT  narrower482
+	JLT  narrower470
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over485
+	JGE  over473
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result483:
+result471:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many486
+	JGT  many474
 
-few487:
+few475:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -8633,9 +8609,9 @@ few487:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty489
+	JGE     empty477
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none490
+	JEQ     none478
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -8646,9 +8622,9 @@ few487:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows492
+	JGE     rows480
 
-row491:
+row479:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -8755,13 +8731,13 @@ row491:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row491
+	JLT          row479
 
-rows492:
+rows480:
 	CMPQ R11, SI
-	JGE  rows494
+	JGE  rows482
 
-row493:
+row481:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -8857,23 +8833,23 @@ row493:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row493
+	JLT          row481
 
-rows494:
-	JMP summed488
+rows482:
+	JMP summed476
 
-none490:
+none478:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros495
+	JEQ     zeros483
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows497
+	JGE     rows485
 
-row496:
+row484:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8953,13 +8929,13 @@ row496:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row496
+	JLT          row484
 
-rows497:
+rows485:
 	CMPQ R10, SI
-	JGE  rows499
+	JGE  rows487
 
-row498:
+row486:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9032,21 +9008,21 @@ row498:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row498
+	JLT          row486
 
-rows499:
-	JMP summed488
+rows487:
+	JMP summed476
 
-zeros495:
+zeros483:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows501
+	JGE     rows489
 
-row500:
+row488:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9143,13 +9119,13 @@ row500:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row500
+	JLT          row488
 
-rows501:
+rows489:
 	CMPQ R10, SI
-	JGE  rows503
+	JGE  rows491
 
-row502:
+row490:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9235,17 +9211,17 @@ row502:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row502
+	JLT          row490
 
-rows503:
-summed488:
-summed504:
+rows491:
+summed476:
+summed492:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special507
+	JNE  special495
 
-final505:
+final493:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around508
+	JNE       around497
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -9254,9 +9230,22 @@ final505:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored509
 
-around508:
+stored496:
+stored494:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result471
+	JMP  over473
+
+many474:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany472
+	JMP   few475
+
+around497:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -9265,24 +9254,11 @@ around508:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
+	JMP      stored496
 
-stored509:
-stored506:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result483
-	JMP  over485
-
-many486:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany484
-	JMP   few487
-
-special507:
+special495:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow510
+	JEQ     narrow498
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -9291,14 +9267,14 @@ special507:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored506
+	JMP     stored494
 
-narrow510:
+narrow498:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip511
+	JEQ          skip499
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty512
+	JEQ          empty500
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -9312,10 +9288,10 @@ narrow510:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty512:
-skip511:
+empty500:
+skip499:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip513
+	JEQ     skip501
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -9333,14 +9309,14 @@ skip511:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip513:
-	JMP final505
+skip501:
+	JMP final493
 
-empty489:
+empty477:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed504
+	JNE       summed492
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around514
+	JNE       around502
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -9349,9 +9325,9 @@ empty489:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored515
+	JMP       stored494
 
-around514:
+around502:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -9360,46 +9336,44 @@ around514:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
+	JMP      stored494
 
-stored515:
-	JMP stored506
-
-tooMany484:
+tooMany472:
 	MOVQ DI, results+24(FP)
 
-over485:
+over473:
 	ADDQ $0x00000040, R8
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R9
-	JMP  tile481
+	JMP  tile469
 
-narrower482:
+narrower470:
 	CMPQ R9, $0x00000040
-	JLT  narrower517
+	JLT  narrower504
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over520
+	JGE  over507
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result518:
+result505:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many521
+	JGT  many508
 
-few522:
+few509:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty524
+	JGE     empty511
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none525
+	JEQ     none512
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -9410,9 +9384,9 @@ few522:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows527
+	JGE     rows514
 
-row526:
+row513:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9479,13 +9453,13 @@ row526:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row526
+	JLT          row513
 
-rows527:
+rows514:
 	CMPQ R11, SI
-	JGE  rows529
+	JGE  rows516
 
-row528:
+row515:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -9541,23 +9515,23 @@ row528:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row528
+	JLT          row515
 
-rows529:
-	JMP summed523
+rows516:
+	JMP summed510
 
-none525:
+none512:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros530
+	JEQ     zeros517
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows532
+	JGE     rows519
 
-row531:
+row518:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9605,13 +9579,13 @@ row531:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row531
+	JLT          row518
 
-rows532:
+rows519:
 	CMPQ R10, SI
-	JGE  rows534
+	JGE  rows521
 
-row533:
+row520:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9652,21 +9626,21 @@ row533:
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row533
+	JLT          row520
 
-rows534:
-	JMP summed523
+rows521:
+	JMP summed510
 
-zeros530:
+zeros517:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows536
+	JGE     rows523
 
-row535:
+row522:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9727,13 +9701,13 @@ row535:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row535
+	JLT          row522
 
-rows536:
+rows523:
 	CMPQ R10, SI
-	JGE  rows538
+	JGE  rows525
 
-row537:
+row524:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9783,58 +9757,58 @@ row537:
 	VADDPS       Z6, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row537
+	JLT          row524
 
-rows538:
-summed523:
-summed539:
+rows525:
+summed510:
+summed526:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special542
+	JNE  special529
 
-final540:
+final527:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around543
+	JNE       around531
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored544
 
-around543:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored544:
-stored541:
+stored530:
+stored528:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result518
-	JMP  over520
+	JLT  result505
+	JMP  over507
 
-many521:
+many508:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany519
-	JMP   few522
+	JEQ   tooMany506
+	JMP   few509
 
-special542:
+around531:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	JMP      stored530
+
+special529:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow545
+	JEQ     narrow532
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored541
+	JMP     stored528
 
-narrow545:
+narrow532:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip546
+	JEQ          skip533
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty547
+	JEQ          empty534
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -9844,10 +9818,10 @@ narrow545:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty547:
-skip546:
+empty534:
+skip533:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip548
+	JEQ     skip535
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -9857,62 +9831,60 @@ skip546:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip548:
-	JMP final540
+skip535:
+	JMP final527
 
-empty524:
+empty511:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed539
+	JNE       summed526
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around549
+	JNE       around536
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored550
+	JMP       stored528
 
-around549:
+around536:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored528
 
-stored550:
-	JMP stored541
-
-tooMany519:
+tooMany506:
 	MOVQ DI, results+24(FP)
 
-over520:
+over507:
 	ADDQ $0x00000020, R8
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower517:
+narrower504:
 	CMPQ R9, $0x00000020
-	JLT  narrower552
+	JLT  narrower538
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over555
+	JGE  over541
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result553:
+result539:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many556
+	JGT  many542
 
-few557:
+few543:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty559
+	JGE     empty545
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none560
+	JEQ     none546
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -9923,9 +9895,9 @@ few557:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows562
+	JGE     rows548
 
-row561:
+row547:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9972,13 +9944,13 @@ row561:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row561
+	JLT          row547
 
-rows562:
+rows548:
 	CMPQ R11, SI
-	JGE  rows564
+	JGE  rows550
 
-row563:
+row549:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10014,7 +9986,7 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows564
+	JGE          rows550
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10050,7 +10022,7 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows564
+	JGE          rows550
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10086,7 +10058,7 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows564
+	JGE          rows550
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -10122,23 +10094,23 @@ row563:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row563
+	JLT          row549
 
-rows564:
-	JMP summed558
+rows550:
+	JMP summed544
 
-none560:
+none546:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros565
+	JEQ     zeros551
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows567
+	JGE     rows553
 
-row566:
+row552:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10170,13 +10142,13 @@ row566:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row566
+	JLT          row552
 
-rows567:
+rows553:
 	CMPQ R10, SI
-	JGE  rows569
+	JGE  rows555
 
-row568:
+row554:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10201,7 +10173,7 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows569
+	JGE          rows555
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10226,7 +10198,7 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows569
+	JGE          rows555
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10251,7 +10223,7 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows569
+	JGE          rows555
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10276,21 +10248,21 @@ row568:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row568
+	JLT          row554
 
-rows569:
-	JMP summed558
+rows555:
+	JMP summed544
 
-zeros565:
+zeros551:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows571
+	JGE     rows557
 
-row570:
+row556:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10333,13 +10305,13 @@ row570:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row570
+	JLT          row556
 
-rows571:
+rows557:
 	CMPQ R10, SI
-	JGE  rows573
+	JGE  rows559
 
-row572:
+row558:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10371,7 +10343,7 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows573
+	JGE          rows559
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10403,7 +10375,7 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows573
+	JGE          rows559
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10435,7 +10407,7 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows573
+	JGE          rows559
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10467,52 +10439,52 @@ row572:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row572
+	JLT          row558
 
-rows573:
-summed558:
-summed574:
+rows559:
+summed544:
+summed560:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special577
+	JNE  special563
 
-final575:
+final561:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around578
+	JNE       around565
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored579
 
-around578:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored579:
-stored576:
+stored564:
+stored562:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result553
-	JMP  over555
+	JLT  result539
+	JMP  over541
 
-many556:
+many542:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany554
-	JMP   few557
+	JEQ   tooMany540
+	JMP   few543
 
-special577:
+around565:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored564
+
+special563:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow580
+	JEQ     narrow566
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored576
+	JMP     stored562
 
-narrow580:
+narrow566:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip581
+	JEQ          skip567
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty582
+	JEQ          empty568
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -10520,66 +10492,64 @@ narrow580:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty582:
-skip581:
+empty568:
+skip567:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip583
+	JEQ     skip569
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip583:
-	JMP final575
+skip569:
+	JMP final561
 
-empty559:
+empty545:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed574
+	JNE       summed560
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around584
+	JNE       around570
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored585
+	JMP       stored562
 
-around584:
+around570:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored562
 
-stored585:
-	JMP stored576
-
-tooMany554:
+tooMany540:
 	MOVQ DI, results+24(FP)
 
-over555:
+over541:
 	ADDQ $0x00000010, R8
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower552:
+narrower538:
 	CMPQ R9, $0x00000010
-	JLT  narrower587
+	JLT  narrower572
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over590
+	JGE  over575
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result588:
+result573:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many591
+	JGT  many576
 
-few592:
+few577:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty594
+	JGE     empty579
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none595
+	JEQ     none580
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -10590,9 +10560,9 @@ few592:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows597
+	JGE     rows582
 
-row596:
+row581:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -10629,13 +10599,13 @@ row596:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row596
+	JLT          row581
 
-rows597:
+rows582:
 	CMPQ R11, SI
-	JGE  rows599
+	JGE  rows584
 
-row598:
+row583:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10661,7 +10631,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows584
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10687,7 +10657,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows584
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10713,7 +10683,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows584
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10739,7 +10709,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows584
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10765,7 +10735,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows584
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10791,7 +10761,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows584
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10817,7 +10787,7 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows599
+	JGE          rows584
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10843,23 +10813,23 @@ row598:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row598
+	JLT          row583
 
-rows599:
-	JMP summed593
+rows584:
+	JMP summed578
 
-none595:
+none580:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros600
+	JEQ     zeros585
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows602
+	JGE     rows587
 
-row601:
+row586:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10883,13 +10853,13 @@ row601:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row601
+	JLT          row586
 
-rows602:
+rows587:
 	CMPQ R10, SI
-	JGE  rows604
+	JGE  rows589
 
-row603:
+row588:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10906,7 +10876,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows589
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10923,7 +10893,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows589
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10940,7 +10910,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows589
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10957,7 +10927,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows589
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10974,7 +10944,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows589
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10991,7 +10961,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows589
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11008,7 +10978,7 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows604
+	JGE          rows589
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11025,21 +10995,21 @@ row603:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row603
+	JLT          row588
 
-rows604:
-	JMP summed593
+rows589:
+	JMP summed578
 
-zeros600:
+zeros585:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows606
+	JGE     rows591
 
-row605:
+row590:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11073,13 +11043,13 @@ row605:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row605
+	JLT          row590
 
-rows606:
+rows591:
 	CMPQ R10, SI
-	JGE  rows608
+	JGE  rows593
 
-row607:
+row592:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11102,7 +11072,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows593
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11125,7 +11095,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows593
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11148,7 +11118,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows593
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11171,7 +11141,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows593
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11194,7 +11164,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows593
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11217,7 +11187,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows593
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11240,7 +11210,7 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows608
+	JGE          rows593
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11263,88 +11233,86 @@ row607:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row607
+	JLT          row592
 
-rows608:
-summed593:
-summed609:
+rows593:
+summed578:
+summed594:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special612
+	JNE  special597
 
-final610:
+final595:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around613
+	JNE       around599
 	VMOVDQU64 Z0, (DX)
-	JMP       stored614
 
-around613:
-	VMOVNTDQ Z0, (DX)
-
-stored614:
-stored611:
+stored598:
+stored596:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result588
-	JMP  over590
+	JLT  result573
+	JMP  over575
 
-many591:
+many576:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany589
-	JMP   few592
+	JEQ   tooMany574
+	JMP   few577
 
-special612:
+around599:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored598
+
+special597:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow615
+	JEQ     narrow600
 	VMOVUPS Z0, (DX)
-	JMP     stored611
+	JMP     stored596
 
-narrow615:
+narrow600:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip616
+	JEQ          skip601
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty617
+	JEQ          empty602
 	SHRQ         $0x03, R10
 	VPXORD       X16, X16, X16
 	VCVTSI2SSQ   R10, X16, X16
 	VBROADCASTSS X16, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty617:
-skip616:
+empty602:
+skip601:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip618
+	JEQ     skip603
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip618:
-	JMP final610
+skip603:
+	JMP final595
 
-empty594:
+empty579:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed609
+	JNE       summed594
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around619
+	JNE       around604
 	VMOVDQU64 Z0, (DX)
-	JMP       stored620
+	JMP       stored596
 
-around619:
+around604:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored596
 
-stored620:
-	JMP stored611
-
-tooMany589:
+tooMany574:
 	MOVQ DI, results+24(FP)
 
-over590:
+over575:
 	ADDQ $0x00000008, R8
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower587:
+narrower572:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -11823,7 +11791,7 @@ summed25:
 
 final26:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around30
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -11833,19 +11801,8 @@ final26:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored30
 
-around29:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
-
-stored30:
+stored29:
 stored27:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -11858,6 +11815,17 @@ many7:
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany5
 	JMP   few8
+
+around30:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+	JMP      stored29
 
 special28:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -11933,7 +11901,7 @@ empty10:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored36
+	JMP     stored27
 
 around35:
 	VMOVNTDQ Y0, (DX)
@@ -11944,9 +11912,7 @@ around35:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-
-stored36:
-	JMP stored27
+	JMP      stored27
 
 tooMany5:
 	MOVQ DI, results+24(FP)
@@ -11961,7 +11927,7 @@ over6:
 narrower3:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower38
+	JLE     narrower37
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -11970,19 +11936,19 @@ narrower3:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over41
+	JGE     over40
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result39:
+result38:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many42
+	JGT  many41
 
-few43:
+few42:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -11990,9 +11956,9 @@ few43:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty45
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none46
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12003,9 +11969,9 @@ few43:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows48
+	JGE     rows47
 
-row47:
+row46:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -12068,13 +12034,13 @@ row47:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row47
+	JLT          row46
 
-rows48:
+rows47:
 	CMPQ R11, SI
-	JGE  rows50
+	JGE  rows49
 
-row49:
+row48:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -12126,23 +12092,23 @@ row49:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row49
+	JLT          row48
 
-rows50:
-	JMP summed44
+rows49:
+	JMP summed43
 
-none46:
+none45:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros51
+	JEQ     zeros50
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows53
+	JGE     rows52
 
-row52:
+row51:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12182,13 +12148,13 @@ row52:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row52
+	JLT          row51
 
-rows53:
+rows52:
 	CMPQ R10, SI
-	JGE  rows55
+	JGE  rows54
 
-row54:
+row53:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12221,21 +12187,21 @@ row54:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row54
+	JLT          row53
 
-rows55:
-	JMP summed44
+rows54:
+	JMP summed43
 
-zeros51:
+zeros50:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows57
+	JGE     rows56
 
-row56:
+row55:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12290,13 +12256,13 @@ row56:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row56
+	JLT          row55
 
-rows57:
+rows56:
 	CMPQ R10, SI
-	JGE  rows59
+	JGE  rows58
 
-row58:
+row57:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12340,15 +12306,15 @@ row58:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row58
+	JLT          row57
 
-rows59:
-summed44:
-summed60:
+rows58:
+summed43:
+summed59:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special63
+	JNE  special62
 
-final61:
+final60:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around64
 	VMOVDQU Y0, (DX)
@@ -12358,7 +12324,20 @@ final61:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored65
+
+stored63:
+stored61:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result38
+	JMP  over40
+
+many41:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany39
+	JMP   few42
 
 around64:
 	VMOVNTDQ Y0, (DX)
@@ -12367,24 +12346,11 @@ around64:
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored63
 
-stored65:
-stored62:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result39
-	JMP  over41
-
-many42:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany40
-	JMP   few43
-
-special63:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow66
+	JEQ     narrow65
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -12393,14 +12359,14 @@ special63:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored62
+	JMP     stored61
 
-narrow66:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip67
+	JEQ          skip66
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty68
+	JEQ          empty67
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -12412,10 +12378,10 @@ narrow66:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty68:
-skip67:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip69
+	JEQ     skip68
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -12431,14 +12397,14 @@ skip67:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip69:
-	JMP final61
+skip68:
+	JMP final60
 
-empty45:
+empty44:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed60
+	JNE     summed59
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around70
+	JNE     around69
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -12446,29 +12412,27 @@ empty45:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored71
+	JMP     stored61
 
-around70:
+around69:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored61
 
-stored71:
-	JMP stored62
-
-tooMany40:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over41:
+over40:
 	JMP done1
 
-narrower38:
+narrower37:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower73
+	JLE     narrower71
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -12477,27 +12441,27 @@ narrower38:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over76
+	JGE     over74
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result74:
+result72:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many77
+	JGT  many75
 
-few78:
+few76:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty80
+	JGE     empty78
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none81
+	JEQ     none79
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12508,9 +12472,9 @@ few78:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows83
+	JGE     rows81
 
-row82:
+row80:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -12561,13 +12525,13 @@ row82:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row82
+	JLT          row80
 
-rows83:
+rows81:
 	CMPQ R11, SI
-	JGE  rows85
+	JGE  rows83
 
-row84:
+row82:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -12607,23 +12571,23 @@ row84:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row84
+	JLT          row82
 
-rows85:
-	JMP summed79
+rows83:
+	JMP summed77
 
-none81:
+none79:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros86
+	JEQ     zeros84
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows88
+	JGE     rows86
 
-row87:
+row85:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12655,13 +12619,13 @@ row87:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row87
+	JLT          row85
 
-rows88:
+rows86:
 	CMPQ R10, SI
-	JGE  rows90
+	JGE  rows88
 
-row89:
+row87:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12686,21 +12650,21 @@ row89:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row89
+	JLT          row87
 
-rows90:
-	JMP summed79
+rows88:
+	JMP summed77
 
-zeros86:
+zeros84:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows92
+	JGE     rows90
 
-row91:
+row89:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12745,13 +12709,13 @@ row91:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row91
+	JLT          row89
 
-rows92:
+rows90:
 	CMPQ R10, SI
-	JGE  rows94
+	JGE  rows92
 
-row93:
+row91:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12785,61 +12749,61 @@ row93:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row93
+	JLT          row91
 
-rows94:
-summed79:
-summed95:
+rows92:
+summed77:
+summed93:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special98
+	JNE  special96
 
-final96:
+final94:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around99
+	JNE     around98
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored100
 
-around99:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored100:
 stored97:
+stored95:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result74
-	JMP  over76
+	JLT  result72
+	JMP  over74
 
-many77:
+many75:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany75
-	JMP   few78
+	JEQ   tooMany73
+	JMP   few76
 
-special98:
+around98:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored97
+
+special96:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow101
+	JEQ     narrow99
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored97
+	JMP     stored95
 
-narrow101:
+narrow99:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip102
+	JEQ          skip100
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty103
+	JEQ          empty101
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -12849,10 +12813,10 @@ narrow101:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty103:
-skip102:
+empty101:
+skip100:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip104
+	JEQ     skip102
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -12864,40 +12828,38 @@ skip102:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip104:
-	JMP final96
+skip102:
+	JMP final94
 
-empty80:
+empty78:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed95
+	JNE     summed93
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around105
+	JNE     around103
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored106
+	JMP     stored95
 
-around105:
+around103:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored95
 
-stored106:
-	JMP stored97
-
-tooMany75:
+tooMany73:
 	MOVQ DI, results+24(FP)
 
-over76:
+over74:
 	JMP done1
 
-narrower73:
+narrower71:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower108
+	JLT     narrower105
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -12908,25 +12870,25 @@ narrower73:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over111
+	JGE     over108
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result109:
+result106:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many112
+	JGT  many109
 
-few113:
+few110:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty115
+	JGE     empty112
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none116
+	JEQ     none113
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -12937,9 +12899,9 @@ few113:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows118
+	JGE     rows115
 
-row117:
+row114:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12978,13 +12940,13 @@ row117:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row117
+	JLT          row114
 
-rows118:
+rows115:
 	CMPQ R10, SI
-	JGE  rows120
+	JGE  rows117
 
-row119:
+row116:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -13012,7 +12974,7 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows120
+	JGE          rows117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -13040,7 +13002,7 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows120
+	JGE          rows117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -13068,7 +13030,7 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows120
+	JGE          rows117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -13096,23 +13058,23 @@ row119:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row119
+	JLT          row116
 
-rows120:
-	JMP summed114
+rows117:
+	JMP summed111
 
-none116:
+none113:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros121
+	JEQ     zeros118
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows123
+	JGE     rows120
 
-row122:
+row119:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13136,13 +13098,13 @@ row122:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row122
+	JLT          row119
 
-rows123:
+rows120:
 	CMPQ R8, SI
-	JGE  rows125
+	JGE  rows122
 
-row124:
+row121:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13159,7 +13121,7 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows125
+	JGE          rows122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13176,7 +13138,7 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows125
+	JGE          rows122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13193,7 +13155,7 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows125
+	JGE          rows122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13210,21 +13172,21 @@ row124:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row124
+	JLT          row121
 
-rows125:
-	JMP summed114
+rows122:
+	JMP summed111
 
-zeros121:
+zeros118:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows127
+	JGE     rows124
 
-row126:
+row123:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13259,13 +13221,13 @@ row126:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row126
+	JLT          row123
 
-rows127:
+rows124:
 	CMPQ R8, SI
-	JGE  rows129
+	JGE  rows126
 
-row128:
+row125:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13289,7 +13251,7 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows129
+	JGE          rows126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13313,7 +13275,7 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows129
+	JGE          rows126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13337,7 +13299,7 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows129
+	JGE          rows126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13361,52 +13323,52 @@ row128:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row128
+	JLT          row125
 
-rows129:
-summed114:
-summed130:
+rows126:
+summed111:
+summed127:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special133
+	JNE  special130
 
-final131:
+final128:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around134
+	JNE     around132
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored135
 
-around134:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored135:
-stored132:
+stored131:
+stored129:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result109
-	JMP  over111
+	JLT  result106
+	JMP  over108
 
-many112:
+many109:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany110
-	JMP   few113
+	JEQ   tooMany107
+	JMP   few110
 
-special133:
+around132:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored131
+
+special130:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow136
+	JEQ     narrow133
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored132
+	JMP     stored129
 
-narrow136:
+narrow133:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip137
+	JEQ          skip134
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty138
+	JEQ          empty135
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -13414,10 +13376,10 @@ narrow136:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty138:
-skip137:
+empty135:
+skip134:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip139
+	JEQ          skip136
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -13436,35 +13398,33 @@ skip137:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip139:
-	JMP final131
+skip136:
+	JMP final128
 
-empty115:
+empty112:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed130
+	JNE     summed127
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around140
+	JNE     around137
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored141
+	JMP     stored129
 
-around140:
+around137:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored129
 
-stored141:
-	JMP stored132
-
-tooMany110:
+tooMany107:
 	MOVQ DI, results+24(FP)
 
-over111:
+over108:
 	JMP done1
 
-narrower108:
+narrower105:
 	XORQ DX, DX
 
-tile142:
+tile138:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
@@ -13472,24 +13432,24 @@ tile142:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over148
+	JGE    over144
 	MOVQ   (DI), BX
 	LEAQ   (CX)(BX*8), BX
 
-result146:
+result142:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many149
+	JGT  many145
 
-few150:
+few146:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty152
+	JGE     empty148
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none153
+	JEQ     none149
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13500,9 +13460,9 @@ few150:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows155
+	JGE     rows151
 
-row154:
+row150:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -13535,13 +13495,13 @@ row154:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row154
+	JLT          row150
 
-rows155:
+rows151:
 	CMPQ R11, SI
-	JGE  rows157
+	JGE  rows153
 
-row156:
+row152:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13563,7 +13523,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows157
+	JGE          rows153
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13585,7 +13545,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows157
+	JGE          rows153
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13607,7 +13567,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows157
+	JGE          rows153
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13629,7 +13589,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows157
+	JGE          rows153
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13651,7 +13611,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows157
+	JGE          rows153
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13673,7 +13633,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows157
+	JGE          rows153
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13695,7 +13655,7 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows157
+	JGE          rows153
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -13717,23 +13677,23 @@ row156:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row156
+	JLT          row152
 
-rows157:
-	JMP summed151
+rows153:
+	JMP summed147
 
-none153:
+none149:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros158
+	JEQ     zeros154
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows160
+	JGE     rows156
 
-row159:
+row155:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13753,13 +13713,13 @@ row159:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row159
+	JLT          row155
 
-rows160:
+rows156:
 	CMPQ R10, SI
-	JGE  rows162
+	JGE  rows158
 
-row161:
+row157:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13772,7 +13732,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13785,7 +13745,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13798,7 +13758,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13811,7 +13771,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13824,7 +13784,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13837,7 +13797,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13850,7 +13810,7 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows162
+	JGE          rows158
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13863,21 +13823,21 @@ row161:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row161
+	JLT          row157
 
-rows162:
-	JMP summed151
+rows158:
+	JMP summed147
 
-zeros158:
+zeros154:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows164
+	JGE     rows160
 
-row163:
+row159:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13907,13 +13867,13 @@ row163:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row163
+	JLT          row159
 
-rows164:
+rows160:
 	CMPQ R10, SI
-	JGE  rows166
+	JGE  rows162
 
-row165:
+row161:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13932,7 +13892,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows166
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13951,7 +13911,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows166
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13970,7 +13930,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows166
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13989,7 +13949,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows166
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14008,7 +13968,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows166
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14027,7 +13987,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows166
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14046,7 +14006,7 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows166
+	JGE          rows162
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14065,59 +14025,59 @@ row165:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row165
+	JLT          row161
 
-rows166:
-summed151:
-summed167:
+rows162:
+summed147:
+summed163:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special170
+	JNE  special166
 
-final168:
+final164:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around171
+	JNE     around168
 	VMOVDQU Y0, (DX)
-	JMP     stored172
 
-around171:
-	VMOVNTDQ Y0, (DX)
-
-stored172:
-stored169:
+stored167:
+stored165:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result146
-	JMP  over148
+	JLT  result142
+	JMP  over144
 
-many149:
+many145:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany147
-	JMP   few150
+	JEQ   tooMany143
+	JMP   few146
 
-special170:
+around168:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored167
+
+special166:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow173
+	JEQ     narrow169
 	VMOVUPS Y0, (DX)
-	JMP     stored169
+	JMP     stored165
 
-narrow173:
+narrow169:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip174
+	JEQ          skip170
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty175
+	JEQ          empty171
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty175:
-skip174:
+empty171:
+skip170:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip176
+	JEQ          skip172
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -14129,31 +14089,29 @@ skip174:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip176:
-	JMP final168
+skip172:
+	JMP final164
 
-empty152:
+empty148:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed167
+	JNE     summed163
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around177
+	JNE     around173
 	VMOVDQU Y0, (DX)
-	JMP     stored178
+	JMP     stored165
 
-around177:
+around173:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored165
 
-stored178:
-	JMP stored169
-
-tooMany147:
+tooMany143:
 	MOVQ DI, results+24(FP)
 
-over148:
+over144:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile142
+	JNE  tile138
 
 done1:
 	MOVQ results+24(FP), AX
@@ -14190,10 +14148,10 @@ TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile180:
+tile175:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower181
+	JLE     narrower176
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -14202,19 +14160,19 @@ tile180:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over184
+	JGE     over179
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result182:
+result177:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many185
+	JGT  many180
 
-few186:
+few181:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14224,9 +14182,9 @@ few186:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty188
+	JGE     empty183
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none189
+	JEQ     none184
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -14237,9 +14195,9 @@ few186:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows191
+	JGE     rows186
 
-row190:
+row185:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14314,13 +14272,13 @@ row190:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row190
+	JLT          row185
 
-rows191:
+rows186:
 	CMPQ R11, SI
-	JGE  rows193
+	JGE  rows188
 
-row192:
+row187:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
@@ -14384,23 +14342,23 @@ row192:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row192
+	JLT          row187
 
-rows193:
-	JMP summed187
+rows188:
+	JMP summed182
 
-none189:
+none184:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros194
+	JEQ     zeros189
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows196
+	JGE     rows191
 
-row195:
+row190:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14448,13 +14406,13 @@ row195:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row195
+	JLT          row190
 
-rows196:
+rows191:
 	CMPQ R10, SI
-	JGE  rows198
+	JGE  rows193
 
-row197:
+row192:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14495,21 +14453,21 @@ row197:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row197
+	JLT          row192
 
-rows198:
-	JMP summed187
+rows193:
+	JMP summed182
 
-zeros194:
+zeros189:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows200
+	JGE     rows195
 
-row199:
+row194:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14574,13 +14532,13 @@ row199:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row199
+	JLT          row194
 
-rows200:
+rows195:
 	CMPQ R10, SI
-	JGE  rows202
+	JGE  rows197
 
-row201:
+row196:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14634,17 +14592,17 @@ row201:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row201
+	JLT          row196
 
-rows202:
-summed187:
-summed203:
+rows197:
+summed182:
+summed198:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special206
+	JNE  special201
 
-final204:
+final199:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around207
+	JNE     around203
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -14654,9 +14612,22 @@ final204:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored208
 
-around207:
+stored202:
+stored200:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result177
+	JMP  over179
+
+many180:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany178
+	JMP   few181
+
+around203:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -14665,24 +14636,11 @@ around207:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
+	JMP      stored202
 
-stored208:
-stored205:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result182
-	JMP  over184
-
-many185:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany183
-	JMP   few186
-
-special206:
+special201:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow209
+	JEQ     narrow204
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -14693,14 +14651,14 @@ special206:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored205
+	JMP     stored200
 
-narrow209:
+narrow204:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip210
+	JEQ          skip205
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty211
+	JEQ          empty206
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -14714,10 +14672,10 @@ narrow209:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty211:
-skip210:
+empty206:
+skip205:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip212
+	JEQ     skip207
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -14737,14 +14695,14 @@ skip210:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip212:
-	JMP final204
+skip207:
+	JMP final199
 
-empty188:
+empty183:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed203
+	JNE     summed198
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around213
+	JNE     around208
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -14754,9 +14712,9 @@ empty188:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored214
+	JMP     stored200
 
-around213:
+around208:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -14765,24 +14723,22 @@ around213:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored200
 
-stored214:
-	JMP stored205
-
-tooMany183:
+tooMany178:
 	MOVQ DI, results+24(FP)
 
-over184:
+over179:
 	SUBQ $0x00000040, (SP)
-	JLE  done179
+	JLE  done174
 	ADDQ $0x00000040, R8
 	ADDQ $+256, to+56(FP)
-	JMP  tile180
+	JMP  tile175
 
-narrower181:
+narrower176:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower216
+	JLE     narrower210
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -14791,19 +14747,19 @@ narrower181:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over219
+	JGE     over213
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result217:
+result211:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many220
+	JGT  many214
 
-few221:
+few215:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -14811,9 +14767,9 @@ few221:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty223
+	JGE     empty217
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none224
+	JEQ     none218
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -14824,9 +14780,9 @@ few221:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows226
+	JGE     rows220
 
-row225:
+row219:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14889,13 +14845,13 @@ row225:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row225
+	JLT          row219
 
-rows226:
+rows220:
 	CMPQ R11, SI
-	JGE  rows228
+	JGE  rows222
 
-row227:
+row221:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -14947,23 +14903,23 @@ row227:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row227
+	JLT          row221
 
-rows228:
-	JMP summed222
+rows222:
+	JMP summed216
 
-none224:
+none218:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros229
+	JEQ     zeros223
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows231
+	JGE     rows225
 
-row230:
+row224:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15003,13 +14959,13 @@ row230:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row230
+	JLT          row224
 
-rows231:
+rows225:
 	CMPQ R10, SI
-	JGE  rows233
+	JGE  rows227
 
-row232:
+row226:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15042,21 +14998,21 @@ row232:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row232
+	JLT          row226
 
-rows233:
-	JMP summed222
+rows227:
+	JMP summed216
 
-zeros229:
+zeros223:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows235
+	JGE     rows229
 
-row234:
+row228:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15111,13 +15067,13 @@ row234:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row234
+	JLT          row228
 
-rows235:
+rows229:
 	CMPQ R10, SI
-	JGE  rows237
+	JGE  rows231
 
-row236:
+row230:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15161,17 +15117,17 @@ row236:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row236
+	JLT          row230
 
-rows237:
-summed222:
-summed238:
+rows231:
+summed216:
+summed232:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special241
+	JNE  special235
 
-final239:
+final233:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around242
+	JNE     around237
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -15179,33 +15135,33 @@ final239:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored243
 
-around242:
+stored236:
+stored234:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result211
+	JMP  over213
+
+many214:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany212
+	JMP   few215
+
+around237:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored236
 
-stored243:
-stored240:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result217
-	JMP  over219
-
-many220:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany218
-	JMP   few221
-
-special241:
+special235:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow244
+	JEQ     narrow238
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -15214,14 +15170,14 @@ special241:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored240
+	JMP     stored234
 
-narrow244:
+narrow238:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip245
+	JEQ          skip239
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty246
+	JEQ          empty240
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -15233,10 +15189,10 @@ narrow244:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty246:
-skip245:
+empty240:
+skip239:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip247
+	JEQ     skip241
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -15252,14 +15208,14 @@ skip245:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip247:
-	JMP final239
+skip241:
+	JMP final233
 
-empty223:
+empty217:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed238
+	JNE     summed232
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around248
+	JNE     around242
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -15267,29 +15223,27 @@ empty223:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored249
+	JMP     stored234
 
-around248:
+around242:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored234
 
-stored249:
-	JMP stored240
-
-tooMany218:
+tooMany212:
 	MOVQ DI, results+24(FP)
 
-over219:
-	JMP done179
+over213:
+	JMP done174
 
-narrower216:
+narrower210:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower251
+	JLE     narrower244
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -15298,27 +15252,27 @@ narrower216:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over254
+	JGE     over247
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result252:
+result245:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many255
+	JGT  many248
 
-few256:
+few249:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty258
+	JGE     empty251
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none259
+	JEQ     none252
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -15329,9 +15283,9 @@ few256:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows261
+	JGE     rows254
 
-row260:
+row253:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15382,13 +15336,13 @@ row260:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row260
+	JLT          row253
 
-rows261:
+rows254:
 	CMPQ R11, SI
-	JGE  rows263
+	JGE  rows256
 
-row262:
+row255:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -15428,23 +15382,23 @@ row262:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row262
+	JLT          row255
 
-rows263:
-	JMP summed257
+rows256:
+	JMP summed250
 
-none259:
+none252:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros264
+	JEQ     zeros257
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows266
+	JGE     rows259
 
-row265:
+row258:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15476,13 +15430,13 @@ row265:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row265
+	JLT          row258
 
-rows266:
+rows259:
 	CMPQ R10, SI
-	JGE  rows268
+	JGE  rows261
 
-row267:
+row260:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15507,21 +15461,21 @@ row267:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row267
+	JLT          row260
 
-rows268:
-	JMP summed257
+rows261:
+	JMP summed250
 
-zeros264:
+zeros257:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows270
+	JGE     rows263
 
-row269:
+row262:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15566,13 +15520,13 @@ row269:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row269
+	JLT          row262
 
-rows270:
+rows263:
 	CMPQ R10, SI
-	JGE  rows272
+	JGE  rows265
 
-row271:
+row264:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15606,61 +15560,61 @@ row271:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row271
+	JLT          row264
 
-rows272:
-summed257:
-summed273:
+rows265:
+summed250:
+summed266:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special276
+	JNE  special269
 
-final274:
+final267:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around277
+	JNE     around271
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored278
 
-around277:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored278:
-stored275:
+stored270:
+stored268:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result252
-	JMP  over254
+	JLT  result245
+	JMP  over247
 
-many255:
+many248:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany253
-	JMP   few256
+	JEQ   tooMany246
+	JMP   few249
 
-special276:
+around271:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored270
+
+special269:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow279
+	JEQ     narrow272
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored275
+	JMP     stored268
 
-narrow279:
+narrow272:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip280
+	JEQ          skip273
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty281
+	JEQ          empty274
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -15670,10 +15624,10 @@ narrow279:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty281:
-skip280:
+empty274:
+skip273:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip282
+	JEQ     skip275
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -15685,40 +15639,38 @@ skip280:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip282:
-	JMP final274
+skip275:
+	JMP final267
 
-empty258:
+empty251:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed273
+	JNE     summed266
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around283
+	JNE     around276
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored284
+	JMP     stored268
 
-around283:
+around276:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored268
 
-stored284:
-	JMP stored275
-
-tooMany253:
+tooMany246:
 	MOVQ DI, results+24(FP)
 
-over254:
-	JMP done179
+over247:
+	JMP done174
 
-narrower251:
+narrower244:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower286
+	JLT     narrower278
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -15729,25 +15681,25 @@ narrower251:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over289
+	JGE     over281
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result287:
+result279:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many290
+	JGT  many282
 
-few291:
+few283:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty293
+	JGE     empty285
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none294
+	JEQ     none286
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -15758,9 +15710,9 @@ few291:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows296
+	JGE     rows288
 
-row295:
+row287:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15799,13 +15751,13 @@ row295:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row295
+	JLT          row287
 
-rows296:
+rows288:
 	CMPQ R10, SI
-	JGE  rows298
+	JGE  rows290
 
-row297:
+row289:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -15833,7 +15785,7 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -15861,7 +15813,7 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -15889,7 +15841,7 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows298
+	JGE          rows290
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -15917,23 +15869,23 @@ row297:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row297
+	JLT          row289
 
-rows298:
-	JMP summed292
+rows290:
+	JMP summed284
 
-none294:
+none286:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros299
+	JEQ     zeros291
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows301
+	JGE     rows293
 
-row300:
+row292:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -15957,13 +15909,13 @@ row300:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row300
+	JLT          row292
 
-rows301:
+rows293:
 	CMPQ R8, SI
-	JGE  rows303
+	JGE  rows295
 
-row302:
+row294:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -15980,7 +15932,7 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows303
+	JGE          rows295
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -15997,7 +15949,7 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows303
+	JGE          rows295
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -16014,7 +15966,7 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows303
+	JGE          rows295
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -16031,21 +15983,21 @@ row302:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row302
+	JLT          row294
 
-rows303:
-	JMP summed292
+rows295:
+	JMP summed284
 
-zeros299:
+zeros291:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows305
+	JGE     rows297
 
-row304:
+row296:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -16080,13 +16032,13 @@ row304:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row304
+	JLT          row296
 
-rows305:
+rows297:
 	CMPQ R8, SI
-	JGE  rows307
+	JGE  rows299
 
-row306:
+row298:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -16110,7 +16062,7 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows307
+	JGE          rows299
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -16134,7 +16086,7 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows307
+	JGE          rows299
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -16158,7 +16110,7 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows307
+	JGE          rows299
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -16182,52 +16134,52 @@ row306:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row306
+	JLT          row298
 
-rows307:
-summed292:
-summed308:
+rows299:
+summed284:
+summed300:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special311
+	JNE  special303
 
-final309:
+final301:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around312
+	JNE     around305
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored313
 
-around312:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored313:
-stored310:
+stored304:
+stored302:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result287
-	JMP  over289
+	JLT  result279
+	JMP  over281
 
-many290:
+many282:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany288
-	JMP   few291
+	JEQ   tooMany280
+	JMP   few283
 
-special311:
+around305:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored304
+
+special303:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow314
+	JEQ     narrow306
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored310
+	JMP     stored302
 
-narrow314:
+narrow306:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip315
+	JEQ          skip307
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty316
+	JEQ          empty308
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -16235,10 +16187,10 @@ narrow314:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty316:
-skip315:
+empty308:
+skip307:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip317
+	JEQ          skip309
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -16257,35 +16209,33 @@ skip315:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip317:
-	JMP final309
+skip309:
+	JMP final301
 
-empty293:
+empty285:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed308
+	JNE     summed300
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around318
+	JNE     around310
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored319
+	JMP     stored302
 
-around318:
+around310:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored302
 
-stored319:
-	JMP stored310
-
-tooMany288:
+tooMany280:
 	MOVQ DI, results+24(FP)
 
-over289:
-	JMP done179
+over281:
+	JMP done174
 
-narrower286:
+narrower278:
 	XORQ DX, DX
 
-tile320:
+tile311:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
@@ -16293,24 +16243,24 @@ tile320:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over326
+	JGE    over317
 	MOVQ   (DI), BX
 	LEAQ   (CX)(BX*8), BX
 
-result324:
+result315:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many327
+	JGT  many318
 
-few328:
+few319:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty330
+	JGE     empty321
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none331
+	JEQ     none322
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -16321,9 +16271,9 @@ few328:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows333
+	JGE     rows324
 
-row332:
+row323:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16356,13 +16306,13 @@ row332:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row332
+	JLT          row323
 
-rows333:
+rows324:
 	CMPQ R11, SI
-	JGE  rows335
+	JGE  rows326
 
-row334:
+row325:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16384,7 +16334,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows335
+	JGE          rows326
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16406,7 +16356,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows335
+	JGE          rows326
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16428,7 +16378,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows335
+	JGE          rows326
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16450,7 +16400,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows335
+	JGE          rows326
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16472,7 +16422,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows335
+	JGE          rows326
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16494,7 +16444,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows335
+	JGE          rows326
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16516,7 +16466,7 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows335
+	JGE          rows326
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -16538,23 +16488,23 @@ row334:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row334
+	JLT          row325
 
-rows335:
-	JMP summed329
+rows326:
+	JMP summed320
 
-none331:
+none322:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros336
+	JEQ     zeros327
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows338
+	JGE     rows329
 
-row337:
+row328:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -16574,13 +16524,13 @@ row337:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row337
+	JLT          row328
 
-rows338:
+rows329:
 	CMPQ R10, SI
-	JGE  rows340
+	JGE  rows331
 
-row339:
+row330:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16593,7 +16543,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows340
+	JGE          rows331
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16606,7 +16556,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows340
+	JGE          rows331
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16619,7 +16569,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows340
+	JGE          rows331
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16632,7 +16582,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows340
+	JGE          rows331
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16645,7 +16595,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows340
+	JGE          rows331
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16658,7 +16608,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows340
+	JGE          rows331
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16671,7 +16621,7 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows340
+	JGE          rows331
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16684,21 +16634,21 @@ row339:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row339
+	JLT          row330
 
-rows340:
-	JMP summed329
+rows331:
+	JMP summed320
 
-zeros336:
+zeros327:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows342
+	JGE     rows333
 
-row341:
+row332:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -16728,13 +16678,13 @@ row341:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row341
+	JLT          row332
 
-rows342:
+rows333:
 	CMPQ R10, SI
-	JGE  rows344
+	JGE  rows335
 
-row343:
+row334:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16753,7 +16703,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows344
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16772,7 +16722,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows344
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16791,7 +16741,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows344
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16810,7 +16760,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows344
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16829,7 +16779,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows344
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16848,7 +16798,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows344
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16867,7 +16817,7 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows344
+	JGE          rows335
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -16886,59 +16836,59 @@ row343:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row343
+	JLT          row334
 
-rows344:
-summed329:
-summed345:
+rows335:
+summed320:
+summed336:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special348
+	JNE  special339
 
-final346:
+final337:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around349
+	JNE     around341
 	VMOVDQU Y0, (DX)
-	JMP     stored350
 
-around349:
-	VMOVNTDQ Y0, (DX)
-
-stored350:
-stored347:
+stored340:
+stored338:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result324
-	JMP  over326
+	JLT  result315
+	JMP  over317
 
-many327:
+many318:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany325
-	JMP   few328
+	JEQ   tooMany316
+	JMP   few319
 
-special348:
+around341:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored340
+
+special339:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow351
+	JEQ     narrow342
 	VMOVUPS Y0, (DX)
-	JMP     stored347
+	JMP     stored338
 
-narrow351:
+narrow342:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip352
+	JEQ          skip343
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty353
+	JEQ          empty344
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty353:
-skip352:
+empty344:
+skip343:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip354
+	JEQ          skip345
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -16950,33 +16900,31 @@ skip352:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip354:
-	JMP final346
+skip345:
+	JMP final337
 
-empty330:
+empty321:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed345
+	JNE     summed336
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around355
+	JNE     around346
 	VMOVDQU Y0, (DX)
-	JMP     stored356
+	JMP     stored338
 
-around355:
+around346:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored338
 
-stored356:
-	JMP stored347
-
-tooMany325:
+tooMany316:
 	MOVQ DI, results+24(FP)
 
-over326:
+over317:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile320
+	JNE  tile311
 
-done179:
+done174:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -17001,10 +16949,10 @@ TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile358:
+tile348:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower359
+	JLE     narrower349
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -17014,19 +16962,19 @@ tile358:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over362
+	JGE     over352
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result360:
+result350:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many363
+	JGT  many353
 
-few364:
+few354:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17036,9 +16984,9 @@ few364:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty366
+	JGE     empty356
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none367
+	JEQ     none357
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -17049,9 +16997,9 @@ few364:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows369
+	JGE     rows359
 
-row368:
+row358:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17158,13 +17106,13 @@ row368:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row368
+	JLT          row358
 
-rows369:
+rows359:
 	CMPQ R11, SI
-	JGE  rows371
+	JGE  rows361
 
-row370:
+row360:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
@@ -17260,23 +17208,23 @@ row370:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row370
+	JLT          row360
 
-rows371:
-	JMP summed365
+rows361:
+	JMP summed355
 
-none367:
+none357:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros372
+	JEQ     zeros362
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows374
+	JGE     rows364
 
-row373:
+row363:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17356,13 +17304,13 @@ row373:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row373
+	JLT          row363
 
-rows374:
+rows364:
 	CMPQ R10, SI
-	JGE  rows376
+	JGE  rows366
 
-row375:
+row365:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -17435,21 +17383,21 @@ row375:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row375
+	JLT          row365
 
-rows376:
-	JMP summed365
+rows366:
+	JMP summed355
 
-zeros372:
+zeros362:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows378
+	JGE     rows368
 
-row377:
+row367:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17546,13 +17494,13 @@ row377:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row377
+	JLT          row367
 
-rows378:
+rows368:
 	CMPQ R10, SI
-	JGE  rows380
+	JGE  rows370
 
-row379:
+row369:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -17638,17 +17586,17 @@ row379:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row379
+	JLT          row369
 
-rows380:
-summed365:
-summed381:
+rows370:
+summed355:
+summed371:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special384
+	JNE  special374
 
-final382:
+final372:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around385
+	JNE     around376
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -17658,9 +17606,22 @@ final382:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored386
 
-around385:
+stored375:
+stored373:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result350
+	JMP  over352
+
+many353:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany351
+	JMP   few354
+
+around376:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -17669,24 +17630,11 @@ around385:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
+	JMP      stored375
 
-stored386:
-stored383:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result360
-	JMP  over362
-
-many363:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany361
-	JMP   few364
-
-special384:
+special374:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow387
+	JEQ     narrow377
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -17697,14 +17645,14 @@ special384:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored383
+	JMP     stored373
 
-narrow387:
+narrow377:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip388
+	JEQ          skip378
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty389
+	JEQ          empty379
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -17718,10 +17666,10 @@ narrow387:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty389:
-skip388:
+empty379:
+skip378:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip390
+	JEQ     skip380
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -17741,14 +17689,14 @@ skip388:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip390:
-	JMP final382
+skip380:
+	JMP final372
 
-empty366:
+empty356:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed381
+	JNE     summed371
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around391
+	JNE     around381
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -17758,9 +17706,9 @@ empty366:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored392
+	JMP     stored373
 
-around391:
+around381:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -17769,24 +17717,22 @@ around391:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored373
 
-stored392:
-	JMP stored383
-
-tooMany361:
+tooMany351:
 	MOVQ DI, results+24(FP)
 
-over362:
+over352:
 	SUBQ $0x00000040, (SP)
-	JLE  done357
+	JLE  done347
 	ADDQ $0x00000020, R8
 	ADDQ $+256, to+56(FP)
-	JMP  tile358
+	JMP  tile348
 
-narrower359:
+narrower349:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower394
+	JLE     narrower383
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -17796,19 +17742,19 @@ narrower359:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over397
+	JGE     over386
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result395:
+result384:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many398
+	JGT  many387
 
-few399:
+few388:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17816,9 +17762,9 @@ few399:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty401
+	JGE     empty390
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none402
+	JEQ     none391
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -17829,9 +17775,9 @@ few399:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows404
+	JGE     rows393
 
-row403:
+row392:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17918,13 +17864,13 @@ row403:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row403
+	JLT          row392
 
-rows404:
+rows393:
 	CMPQ R11, SI
-	JGE  rows406
+	JGE  rows395
 
-row405:
+row394:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -18000,23 +17946,23 @@ row405:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row405
+	JLT          row394
 
-rows406:
-	JMP summed400
+rows395:
+	JMP summed389
 
-none402:
+none391:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros407
+	JEQ     zeros396
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows409
+	JGE     rows398
 
-row408:
+row397:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18080,13 +18026,13 @@ row408:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row408
+	JLT          row397
 
-rows409:
+rows398:
 	CMPQ R10, SI
-	JGE  rows411
+	JGE  rows400
 
-row410:
+row399:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18143,21 +18089,21 @@ row410:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row410
+	JLT          row399
 
-rows411:
-	JMP summed400
+rows400:
+	JMP summed389
 
-zeros407:
+zeros396:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows413
+	JGE     rows402
 
-row412:
+row401:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18236,13 +18182,13 @@ row412:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row412
+	JLT          row401
 
-rows413:
+rows402:
 	CMPQ R10, SI
-	JGE  rows415
+	JGE  rows404
 
-row414:
+row403:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18310,17 +18256,17 @@ row414:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row414
+	JLT          row403
 
-rows415:
-summed400:
-summed416:
+rows404:
+summed389:
+summed405:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special419
+	JNE  special408
 
-final417:
+final406:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around420
+	JNE     around410
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -18328,33 +18274,33 @@ final417:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored421
 
-around420:
+stored409:
+stored407:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result384
+	JMP  over386
+
+many387:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany385
+	JMP   few388
+
+around410:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored409
 
-stored421:
-stored418:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result395
-	JMP  over397
-
-many398:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany396
-	JMP   few399
-
-special419:
+special408:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow422
+	JEQ     narrow411
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -18363,14 +18309,14 @@ special419:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored418
+	JMP     stored407
 
-narrow422:
+narrow411:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip423
+	JEQ          skip412
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty424
+	JEQ          empty413
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -18382,10 +18328,10 @@ narrow422:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty424:
-skip423:
+empty413:
+skip412:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip425
+	JEQ     skip414
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -18401,14 +18347,14 @@ skip423:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip425:
-	JMP final417
+skip414:
+	JMP final406
 
-empty401:
+empty390:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed416
+	JNE     summed405
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around426
+	JNE     around415
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -18416,29 +18362,27 @@ empty401:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored427
+	JMP     stored407
 
-around426:
+around415:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored407
 
-stored427:
-	JMP stored418
-
-tooMany396:
+tooMany385:
 	MOVQ DI, results+24(FP)
 
-over397:
-	JMP done357
+over386:
+	JMP done347
 
-narrower394:
+narrower383:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower429
+	JLE     narrower417
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -18448,27 +18392,27 @@ narrower394:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over432
+	JGE     over420
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result430:
+result418:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many433
+	JGT  many421
 
-few434:
+few422:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty436
+	JGE     empty424
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none437
+	JEQ     none425
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18479,9 +18423,9 @@ few434:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows439
+	JGE     rows427
 
-row438:
+row426:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18548,13 +18492,13 @@ row438:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row438
+	JLT          row426
 
-rows439:
+rows427:
 	CMPQ R11, SI
-	JGE  rows441
+	JGE  rows429
 
-row440:
+row428:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -18610,23 +18554,23 @@ row440:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row440
+	JLT          row428
 
-rows441:
-	JMP summed435
+rows429:
+	JMP summed423
 
-none437:
+none425:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros442
+	JEQ     zeros430
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows444
+	JGE     rows432
 
-row443:
+row431:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18674,13 +18618,13 @@ row443:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row443
+	JLT          row431
 
-rows444:
+rows432:
 	CMPQ R10, SI
-	JGE  rows446
+	JGE  rows434
 
-row445:
+row433:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18721,21 +18665,21 @@ row445:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row445
+	JLT          row433
 
-rows446:
-	JMP summed435
+rows434:
+	JMP summed423
 
-zeros442:
+zeros430:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows448
+	JGE     rows436
 
-row447:
+row435:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18796,13 +18740,13 @@ row447:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row447
+	JLT          row435
 
-rows448:
+rows436:
 	CMPQ R10, SI
-	JGE  rows450
+	JGE  rows438
 
-row449:
+row437:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18852,61 +18796,61 @@ row449:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row449
+	JLT          row437
 
-rows450:
-summed435:
-summed451:
+rows438:
+summed423:
+summed439:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special454
+	JNE  special442
 
-final452:
+final440:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around455
+	JNE     around444
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored456
 
-around455:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored456:
-stored453:
+stored443:
+stored441:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result430
-	JMP  over432
+	JLT  result418
+	JMP  over420
 
-many433:
+many421:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany431
-	JMP   few434
+	JEQ   tooMany419
+	JMP   few422
 
-special454:
+around444:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored443
+
+special442:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow457
+	JEQ     narrow445
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored453
+	JMP     stored441
 
-narrow457:
+narrow445:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip458
+	JEQ          skip446
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty459
+	JEQ          empty447
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -18916,10 +18860,10 @@ narrow457:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty459:
-skip458:
+empty447:
+skip446:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip460
+	JEQ     skip448
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -18931,40 +18875,38 @@ skip458:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip460:
-	JMP final452
+skip448:
+	JMP final440
 
-empty436:
+empty424:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed451
+	JNE     summed439
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around461
+	JNE     around449
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored462
+	JMP     stored441
 
-around461:
+around449:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored441
 
-stored462:
-	JMP stored453
-
-tooMany431:
+tooMany419:
 	MOVQ DI, results+24(FP)
 
-over432:
-	JMP done357
+over420:
+	JMP done347
 
-narrower429:
+narrower417:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower464
+	JLT     narrower451
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -18976,25 +18918,25 @@ narrower429:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over467
+	JGE     over454
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result465:
+result452:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many468
+	JGT  many455
 
-few469:
+few456:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty471
+	JGE     empty458
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none472
+	JEQ     none459
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -19005,9 +18947,9 @@ few469:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows474
+	JGE     rows461
 
-row473:
+row460:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19054,13 +18996,13 @@ row473:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row473
+	JLT          row460
 
-rows474:
+rows461:
 	CMPQ R10, SI
-	JGE  rows476
+	JGE  rows463
 
-row475:
+row462:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -19096,7 +19038,7 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows476
+	JGE          rows463
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -19132,7 +19074,7 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows476
+	JGE          rows463
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -19168,7 +19110,7 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows476
+	JGE          rows463
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -19204,23 +19146,23 @@ row475:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row475
+	JLT          row462
 
-rows476:
-	JMP summed470
+rows463:
+	JMP summed457
 
-none472:
+none459:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros477
+	JEQ     zeros464
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows479
+	JGE     rows466
 
-row478:
+row465:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -19252,13 +19194,13 @@ row478:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row478
+	JLT          row465
 
-rows479:
+rows466:
 	CMPQ R8, SI
-	JGE  rows481
+	JGE  rows468
 
-row480:
+row467:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19283,7 +19225,7 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows481
+	JGE          rows468
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19308,7 +19250,7 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows481
+	JGE          rows468
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19333,7 +19275,7 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows481
+	JGE          rows468
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19358,21 +19300,21 @@ row480:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row480
+	JLT          row467
 
-rows481:
-	JMP summed470
+rows468:
+	JMP summed457
 
-zeros477:
+zeros464:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows483
+	JGE     rows470
 
-row482:
+row469:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -19415,13 +19357,13 @@ row482:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row482
+	JLT          row469
 
-rows483:
+rows470:
 	CMPQ R8, SI
-	JGE  rows485
+	JGE  rows472
 
-row484:
+row471:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19453,7 +19395,7 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows485
+	JGE          rows472
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19485,7 +19427,7 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows485
+	JGE          rows472
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19517,7 +19459,7 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows485
+	JGE          rows472
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -19549,52 +19491,52 @@ row484:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row484
+	JLT          row471
 
-rows485:
-summed470:
-summed486:
+rows472:
+summed457:
+summed473:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special489
+	JNE  special476
 
-final487:
+final474:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around490
+	JNE     around478
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored491
 
-around490:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored491:
-stored488:
+stored477:
+stored475:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result465
-	JMP  over467
+	JLT  result452
+	JMP  over454
 
-many468:
+many455:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany466
-	JMP   few469
+	JEQ   tooMany453
+	JMP   few456
 
-special489:
+around478:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored477
+
+special476:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow492
+	JEQ     narrow479
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored488
+	JMP     stored475
 
-narrow492:
+narrow479:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip493
+	JEQ          skip480
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty494
+	JEQ          empty481
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -19602,10 +19544,10 @@ narrow492:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty494:
-skip493:
+empty481:
+skip480:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip495
+	JEQ          skip482
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -19624,35 +19566,33 @@ skip493:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip495:
-	JMP final487
+skip482:
+	JMP final474
 
-empty471:
+empty458:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed486
+	JNE     summed473
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around496
+	JNE     around483
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored497
+	JMP     stored475
 
-around496:
+around483:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored475
 
-stored497:
-	JMP stored488
-
-tooMany466:
+tooMany453:
 	MOVQ DI, results+24(FP)
 
-over467:
-	JMP done357
+over454:
+	JMP done347
 
-narrower464:
+narrower451:
 	XORQ DX, DX
 
-tile498:
+tile484:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -19661,24 +19601,24 @@ tile498:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over504
+	JGE    over490
 	MOVQ   (DI), BX
 	LEAQ   (CX)(BX*8), BX
 
-result502:
+result488:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many505
+	JGT  many491
 
-few506:
+few492:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty508
+	JGE     empty494
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none509
+	JEQ     none495
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -19689,9 +19629,9 @@ few506:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows511
+	JGE     rows497
 
-row510:
+row496:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19728,13 +19668,13 @@ row510:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row510
+	JLT          row496
 
-rows511:
+rows497:
 	CMPQ R11, SI
-	JGE  rows513
+	JGE  rows499
 
-row512:
+row498:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19760,7 +19700,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows513
+	JGE          rows499
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19786,7 +19726,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows513
+	JGE          rows499
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19812,7 +19752,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows513
+	JGE          rows499
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19838,7 +19778,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows513
+	JGE          rows499
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19864,7 +19804,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows513
+	JGE          rows499
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19890,7 +19830,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows513
+	JGE          rows499
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19916,7 +19856,7 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows513
+	JGE          rows499
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -19942,23 +19882,23 @@ row512:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row512
+	JLT          row498
 
-rows513:
-	JMP summed507
+rows499:
+	JMP summed493
 
-none509:
+none495:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros514
+	JEQ     zeros500
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows516
+	JGE     rows502
 
-row515:
+row501:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19982,13 +19922,13 @@ row515:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row515
+	JLT          row501
 
-rows516:
+rows502:
 	CMPQ R10, SI
-	JGE  rows518
+	JGE  rows504
 
-row517:
+row503:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20005,7 +19945,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows518
+	JGE          rows504
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20022,7 +19962,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows518
+	JGE          rows504
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20039,7 +19979,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows518
+	JGE          rows504
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20056,7 +19996,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows518
+	JGE          rows504
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20073,7 +20013,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows518
+	JGE          rows504
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20090,7 +20030,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows518
+	JGE          rows504
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20107,7 +20047,7 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows518
+	JGE          rows504
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20124,21 +20064,21 @@ row517:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row517
+	JLT          row503
 
-rows518:
-	JMP summed507
+rows504:
+	JMP summed493
 
-zeros514:
+zeros500:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows520
+	JGE     rows506
 
-row519:
+row505:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20172,13 +20112,13 @@ row519:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row519
+	JLT          row505
 
-rows520:
+rows506:
 	CMPQ R10, SI
-	JGE  rows522
+	JGE  rows508
 
-row521:
+row507:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20201,7 +20141,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows522
+	JGE          rows508
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20224,7 +20164,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows522
+	JGE          rows508
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20247,7 +20187,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows522
+	JGE          rows508
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20270,7 +20210,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows522
+	JGE          rows508
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20293,7 +20233,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows522
+	JGE          rows508
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20316,7 +20256,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows522
+	JGE          rows508
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20339,7 +20279,7 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows522
+	JGE          rows508
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20362,59 +20302,59 @@ row521:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row521
+	JLT          row507
 
-rows522:
-summed507:
-summed523:
+rows508:
+summed493:
+summed509:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special526
+	JNE  special512
 
-final524:
+final510:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around527
+	JNE     around514
 	VMOVDQU Y0, (DX)
-	JMP     stored528
 
-around527:
-	VMOVNTDQ Y0, (DX)
-
-stored528:
-stored525:
+stored513:
+stored511:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result502
-	JMP  over504
+	JLT  result488
+	JMP  over490
 
-many505:
+many491:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany503
-	JMP   few506
+	JEQ   tooMany489
+	JMP   few492
 
-special526:
+around514:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored513
+
+special512:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow529
+	JEQ     narrow515
 	VMOVUPS Y0, (DX)
-	JMP     stored525
+	JMP     stored511
 
-narrow529:
+narrow515:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip530
+	JEQ          skip516
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty531
+	JEQ          empty517
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty531:
-skip530:
+empty517:
+skip516:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip532
+	JEQ          skip518
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -20426,33 +20366,31 @@ skip530:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip532:
-	JMP final524
+skip518:
+	JMP final510
 
-empty508:
+empty494:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed523
+	JNE     summed509
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around533
+	JNE     around519
 	VMOVDQU Y0, (DX)
-	JMP     stored534
+	JMP     stored511
 
-around533:
+around519:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored511
 
-stored534:
-	JMP stored525
-
-tooMany503:
+tooMany489:
 	MOVQ DI, results+24(FP)
 
-over504:
+over490:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile498
+	JNE  tile484
 
-done357:
+done347:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -20477,10 +20415,10 @@ TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $16-128
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile536:
+tile521:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower537
+	JLE     narrower522
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -20490,19 +20428,19 @@ tile536:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over540
+	JGE     over525
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result538:
+result523:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many541
+	JGT  many526
 
-few542:
+few527:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -20512,9 +20450,9 @@ few542:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty544
+	JGE     empty529
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none545
+	JEQ     none530
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -20525,9 +20463,9 @@ few542:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows547
+	JGE     rows532
 
-row546:
+row531:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20634,13 +20572,13 @@ row546:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row546
+	JLT          row531
 
-rows547:
+rows532:
 	CMPQ R11, SI
-	JGE  rows549
+	JGE  rows534
 
-row548:
+row533:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
@@ -20736,23 +20674,23 @@ row548:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row548
+	JLT          row533
 
-rows549:
-	JMP summed543
+rows534:
+	JMP summed528
 
-none545:
+none530:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros550
+	JEQ     zeros535
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows552
+	JGE     rows537
 
-row551:
+row536:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20832,13 +20770,13 @@ row551:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row551
+	JLT          row536
 
-rows552:
+rows537:
 	CMPQ R10, SI
-	JGE  rows554
+	JGE  rows539
 
-row553:
+row538:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20911,21 +20849,21 @@ row553:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row553
+	JLT          row538
 
-rows554:
-	JMP summed543
+rows539:
+	JMP summed528
 
-zeros550:
+zeros535:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows556
+	JGE     rows541
 
-row555:
+row540:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21022,13 +20960,13 @@ row555:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row555
+	JLT          row540
 
-rows556:
+rows541:
 	CMPQ R10, SI
-	JGE  rows558
+	JGE  rows543
 
-row557:
+row542:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21114,17 +21052,17 @@ row557:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row557
+	JLT          row542
 
-rows558:
-summed543:
-summed559:
+rows543:
+summed528:
+summed544:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special562
+	JNE  special547
 
-final560:
+final545:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around563
+	JNE     around549
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -21134,9 +21072,22 @@ final560:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored564
 
-around563:
+stored548:
+stored546:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result523
+	JMP  over525
+
+many526:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany524
+	JMP   few527
+
+around549:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -21145,24 +21096,11 @@ around563:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
+	JMP      stored548
 
-stored564:
-stored561:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result538
-	JMP  over540
-
-many541:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany539
-	JMP   few542
-
-special562:
+special547:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow565
+	JEQ     narrow550
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -21173,14 +21111,14 @@ special562:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored561
+	JMP     stored546
 
-narrow565:
+narrow550:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip566
+	JEQ          skip551
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty567
+	JEQ          empty552
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -21194,10 +21132,10 @@ narrow565:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty567:
-skip566:
+empty552:
+skip551:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip568
+	JEQ     skip553
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -21217,14 +21155,14 @@ skip566:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip568:
-	JMP final560
+skip553:
+	JMP final545
 
-empty544:
+empty529:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed559
+	JNE     summed544
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around569
+	JNE     around554
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -21234,9 +21172,9 @@ empty544:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored570
+	JMP     stored546
 
-around569:
+around554:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -21245,24 +21183,22 @@ around569:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored546
 
-stored570:
-	JMP stored561
-
-tooMany539:
+tooMany524:
 	MOVQ DI, results+24(FP)
 
-over540:
+over525:
 	SUBQ $0x00000040, (SP)
-	JLE  done535
+	JLE  done520
 	ADDQ $0x00000020, R8
 	ADDQ $+256, to+56(FP)
-	JMP  tile536
+	JMP  tile521
 
-narrower537:
+narrower522:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower572
+	JLE     narrower556
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -21272,19 +21208,19 @@ narrower537:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over575
+	JGE     over559
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result573:
+result557:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many576
+	JGT  many560
 
-few577:
+few561:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21292,9 +21228,9 @@ few577:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty579
+	JGE     empty563
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none580
+	JEQ     none564
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -21305,9 +21241,9 @@ few577:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows582
+	JGE     rows566
 
-row581:
+row565:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -21394,13 +21330,13 @@ row581:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row581
+	JLT          row565
 
-rows582:
+rows566:
 	CMPQ R11, SI
-	JGE  rows584
+	JGE  rows568
 
-row583:
+row567:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -21476,23 +21412,23 @@ row583:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row583
+	JLT          row567
 
-rows584:
-	JMP summed578
+rows568:
+	JMP summed562
 
-none580:
+none564:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros585
+	JEQ     zeros569
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows587
+	JGE     rows571
 
-row586:
+row570:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21556,13 +21492,13 @@ row586:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row586
+	JLT          row570
 
-rows587:
+rows571:
 	CMPQ R10, SI
-	JGE  rows589
+	JGE  rows573
 
-row588:
+row572:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21619,21 +21555,21 @@ row588:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row588
+	JLT          row572
 
-rows589:
-	JMP summed578
+rows573:
+	JMP summed562
 
-zeros585:
+zeros569:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows591
+	JGE     rows575
 
-row590:
+row574:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21712,13 +21648,13 @@ row590:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row590
+	JLT          row574
 
-rows591:
+rows575:
 	CMPQ R10, SI
-	JGE  rows593
+	JGE  rows577
 
-row592:
+row576:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21786,17 +21722,17 @@ row592:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row592
+	JLT          row576
 
-rows593:
+rows577:
+summed562:
 summed578:
-summed594:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special597
+	JNE  special581
 
-final595:
+final579:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around598
+	JNE     around583
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -21804,33 +21740,33 @@ final595:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored599
 
-around598:
+stored582:
+stored580:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result557
+	JMP  over559
+
+many560:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany558
+	JMP   few561
+
+around583:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored582
 
-stored599:
-stored596:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result573
-	JMP  over575
-
-many576:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany574
-	JMP   few577
-
-special597:
+special581:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow600
+	JEQ     narrow584
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -21839,14 +21775,14 @@ special597:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored596
+	JMP     stored580
 
-narrow600:
+narrow584:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip601
+	JEQ          skip585
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty602
+	JEQ          empty586
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -21858,10 +21794,10 @@ narrow600:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty602:
-skip601:
+empty586:
+skip585:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip603
+	JEQ     skip587
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -21877,14 +21813,14 @@ skip601:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip603:
-	JMP final595
+skip587:
+	JMP final579
 
-empty579:
+empty563:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed594
+	JNE     summed578
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around604
+	JNE     around588
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -21892,29 +21828,27 @@ empty579:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored605
+	JMP     stored580
 
-around604:
+around588:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored580
 
-stored605:
-	JMP stored596
-
-tooMany574:
+tooMany558:
 	MOVQ DI, results+24(FP)
 
-over575:
-	JMP done535
+over559:
+	JMP done520
 
-narrower572:
+narrower556:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower607
+	JLE     narrower590
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -21924,27 +21858,27 @@ narrower572:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over610
+	JGE     over593
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result608:
+result591:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many611
+	JGT  many594
 
-few612:
+few595:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty614
+	JGE     empty597
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none615
+	JEQ     none598
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -21955,9 +21889,9 @@ few612:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows617
+	JGE     rows600
 
-row616:
+row599:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -22024,13 +21958,13 @@ row616:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row616
+	JLT          row599
 
-rows617:
+rows600:
 	CMPQ R11, SI
-	JGE  rows619
+	JGE  rows602
 
-row618:
+row601:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -22086,23 +22020,23 @@ row618:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row618
+	JLT          row601
 
-rows619:
-	JMP summed613
+rows602:
+	JMP summed596
 
-none615:
+none598:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros620
+	JEQ     zeros603
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows622
+	JGE     rows605
 
-row621:
+row604:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22150,13 +22084,13 @@ row621:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row621
+	JLT          row604
 
-rows622:
+rows605:
 	CMPQ R10, SI
-	JGE  rows624
+	JGE  rows607
 
-row623:
+row606:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22197,21 +22131,21 @@ row623:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row623
+	JLT          row606
 
-rows624:
-	JMP summed613
+rows607:
+	JMP summed596
 
-zeros620:
+zeros603:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows626
+	JGE     rows609
 
-row625:
+row608:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22272,13 +22206,13 @@ row625:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row625
+	JLT          row608
 
-rows626:
+rows609:
 	CMPQ R10, SI
-	JGE  rows628
+	JGE  rows611
 
-row627:
+row610:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22328,61 +22262,61 @@ row627:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row627
+	JLT          row610
 
-rows628:
-summed613:
-summed629:
+rows611:
+summed596:
+summed612:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special632
+	JNE  special615
 
-final630:
+final613:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around633
+	JNE     around617
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored634
 
-around633:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored634:
-stored631:
+stored616:
+stored614:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result608
-	JMP  over610
+	JLT  result591
+	JMP  over593
 
-many611:
+many594:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany609
-	JMP   few612
+	JEQ   tooMany592
+	JMP   few595
 
-special632:
+around617:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored616
+
+special615:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow635
+	JEQ     narrow618
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored631
+	JMP     stored614
 
-narrow635:
+narrow618:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip636
+	JEQ          skip619
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty637
+	JEQ          empty620
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -22392,10 +22326,10 @@ narrow635:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty637:
-skip636:
+empty620:
+skip619:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip638
+	JEQ     skip621
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -22407,40 +22341,38 @@ skip636:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip638:
-	JMP final630
+skip621:
+	JMP final613
 
-empty614:
+empty597:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed629
+	JNE     summed612
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around639
+	JNE     around622
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored640
+	JMP     stored614
 
-around639:
+around622:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored614
 
-stored640:
-	JMP stored631
-
-tooMany609:
+tooMany592:
 	MOVQ DI, results+24(FP)
 
-over610:
-	JMP done535
+over593:
+	JMP done520
 
-narrower607:
+narrower590:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower642
+	JLT     narrower624
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -22452,25 +22384,25 @@ narrower607:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over645
+	JGE     over627
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result643:
+result625:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many646
+	JGT  many628
 
-few647:
+few629:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty649
+	JGE     empty631
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none650
+	JEQ     none632
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -22481,9 +22413,9 @@ few647:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows652
+	JGE     rows634
 
-row651:
+row633:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22530,13 +22462,13 @@ row651:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row651
+	JLT          row633
 
-rows652:
+rows634:
 	CMPQ R10, SI
-	JGE  rows654
+	JGE  rows636
 
-row653:
+row635:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -22572,7 +22504,7 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows654
+	JGE          rows636
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -22608,7 +22540,7 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows654
+	JGE          rows636
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -22644,7 +22576,7 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows654
+	JGE          rows636
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -22680,23 +22612,23 @@ row653:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row653
+	JLT          row635
 
-rows654:
-	JMP summed648
+rows636:
+	JMP summed630
 
-none650:
+none632:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros655
+	JEQ     zeros637
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows657
+	JGE     rows639
 
-row656:
+row638:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22728,13 +22660,13 @@ row656:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row656
+	JLT          row638
 
-rows657:
+rows639:
 	CMPQ R8, SI
-	JGE  rows659
+	JGE  rows641
 
-row658:
+row640:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -22759,7 +22691,7 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows659
+	JGE          rows641
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -22784,7 +22716,7 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows659
+	JGE          rows641
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -22809,7 +22741,7 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows659
+	JGE          rows641
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -22834,21 +22766,21 @@ row658:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row658
+	JLT          row640
 
-rows659:
-	JMP summed648
+rows641:
+	JMP summed630
 
-zeros655:
+zeros637:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows661
+	JGE     rows643
 
-row660:
+row642:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -22891,13 +22823,13 @@ row660:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row660
+	JLT          row642
 
-rows661:
+rows643:
 	CMPQ R8, SI
-	JGE  rows663
+	JGE  rows645
 
-row662:
+row644:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -22929,7 +22861,7 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows663
+	JGE          rows645
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -22961,7 +22893,7 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows663
+	JGE          rows645
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -22993,7 +22925,7 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows663
+	JGE          rows645
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23025,52 +22957,52 @@ row662:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row662
+	JLT          row644
 
-rows663:
-summed648:
-summed664:
+rows645:
+summed630:
+summed646:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special667
+	JNE  special649
 
-final665:
+final647:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around668
+	JNE     around651
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored669
 
-around668:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored669:
-stored666:
+stored650:
+stored648:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result643
-	JMP  over645
+	JLT  result625
+	JMP  over627
 
-many646:
+many628:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany644
-	JMP   few647
+	JEQ   tooMany626
+	JMP   few629
 
-special667:
+around651:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored650
+
+special649:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow670
+	JEQ     narrow652
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored666
+	JMP     stored648
 
-narrow670:
+narrow652:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip671
+	JEQ          skip653
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty672
+	JEQ          empty654
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -23078,10 +23010,10 @@ narrow670:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty672:
-skip671:
+empty654:
+skip653:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip673
+	JEQ          skip655
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -23100,35 +23032,33 @@ skip671:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip673:
-	JMP final665
+skip655:
+	JMP final647
 
-empty649:
+empty631:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed664
+	JNE     summed646
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around674
+	JNE     around656
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored675
+	JMP     stored648
 
-around674:
+around656:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored648
 
-stored675:
-	JMP stored666
-
-tooMany644:
+tooMany626:
 	MOVQ DI, results+24(FP)
 
-over645:
-	JMP done535
+over627:
+	JMP done520
 
-narrower642:
+narrower624:
 	XORQ DX, DX
 
-tile676:
+tile657:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -23137,24 +23067,24 @@ tile676:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over682
+	JGE    over663
 	MOVQ   (DI), BX
 	LEAQ   (CX)(BX*8), BX
 
-result680:
+result661:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many683
+	JGT  many664
 
-few684:
+few665:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty686
+	JGE     empty667
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none687
+	JEQ     none668
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -23165,9 +23095,9 @@ few684:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows689
+	JGE     rows670
 
-row688:
+row669:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -23204,13 +23134,13 @@ row688:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row688
+	JLT          row669
 
-rows689:
+rows670:
 	CMPQ R11, SI
-	JGE  rows691
+	JGE  rows672
 
-row690:
+row671:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23236,7 +23166,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows691
+	JGE          rows672
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23262,7 +23192,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows691
+	JGE          rows672
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23288,7 +23218,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows691
+	JGE          rows672
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23314,7 +23244,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows691
+	JGE          rows672
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23340,7 +23270,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows691
+	JGE          rows672
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23366,7 +23296,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows691
+	JGE          rows672
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23392,7 +23322,7 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows691
+	JGE          rows672
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -23418,23 +23348,23 @@ row690:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row690
+	JLT          row671
 
-rows691:
-	JMP summed685
+rows672:
+	JMP summed666
 
-none687:
+none668:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros692
+	JEQ     zeros673
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows694
+	JGE     rows675
 
-row693:
+row674:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23458,13 +23388,13 @@ row693:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row693
+	JLT          row674
 
-rows694:
+rows675:
 	CMPQ R10, SI
-	JGE  rows696
+	JGE  rows677
 
-row695:
+row676:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23481,7 +23411,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows696
+	JGE          rows677
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23498,7 +23428,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows696
+	JGE          rows677
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23515,7 +23445,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows696
+	JGE          rows677
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23532,7 +23462,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows696
+	JGE          rows677
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23549,7 +23479,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows696
+	JGE          rows677
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23566,7 +23496,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows696
+	JGE          rows677
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23583,7 +23513,7 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows696
+	JGE          rows677
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23600,21 +23530,21 @@ row695:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row695
+	JLT          row676
 
-rows696:
-	JMP summed685
+rows677:
+	JMP summed666
 
-zeros692:
+zeros673:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows698
+	JGE     rows679
 
-row697:
+row678:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23648,13 +23578,13 @@ row697:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row697
+	JLT          row678
 
-rows698:
+rows679:
 	CMPQ R10, SI
-	JGE  rows700
+	JGE  rows681
 
-row699:
+row680:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23677,7 +23607,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows700
+	JGE          rows681
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23700,7 +23630,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows700
+	JGE          rows681
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23723,7 +23653,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows700
+	JGE          rows681
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23746,7 +23676,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows700
+	JGE          rows681
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23769,7 +23699,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows700
+	JGE          rows681
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23792,7 +23722,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows700
+	JGE          rows681
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23815,7 +23745,7 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows700
+	JGE          rows681
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23838,59 +23768,59 @@ row699:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row699
+	JLT          row680
 
-rows700:
-summed685:
-summed701:
+rows681:
+summed666:
+summed682:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special704
+	JNE  special685
 
-final702:
+final683:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around705
+	JNE     around687
 	VMOVDQU Y0, (DX)
-	JMP     stored706
 
-around705:
-	VMOVNTDQ Y0, (DX)
-
-stored706:
-stored703:
+stored686:
+stored684:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result680
-	JMP  over682
+	JLT  result661
+	JMP  over663
 
-many683:
+many664:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany681
-	JMP   few684
+	JEQ   tooMany662
+	JMP   few665
 
-special704:
+around687:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored686
+
+special685:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow707
+	JEQ     narrow688
 	VMOVUPS Y0, (DX)
-	JMP     stored703
+	JMP     stored684
 
-narrow707:
+narrow688:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip708
+	JEQ          skip689
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty709
+	JEQ          empty690
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty709:
-skip708:
+empty690:
+skip689:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip710
+	JEQ          skip691
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -23902,33 +23832,31 @@ skip708:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip710:
-	JMP final702
+skip691:
+	JMP final683
 
-empty686:
+empty667:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed701
+	JNE     summed682
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around711
+	JNE     around692
 	VMOVDQU Y0, (DX)
-	JMP     stored712
+	JMP     stored684
 
-around711:
+around692:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored684
 
-stored712:
-	JMP stored703
-
-tooMany681:
+tooMany662:
 	MOVQ DI, results+24(FP)
 
-over682:
+over663:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile676
+	JNE  tile657
 
-done535:
+done520:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

@@ -145,23 +145,25 @@ func (s *rowSum) shiftedPlace(at operand.Mem, v, size int) memory {
 	return memory{at}
 }
 
-// storeTile stores vectors of a tile, whose elements have a size. Those stored around the caches are not moved.
-func (s *rowSum) storeTile(packed []reg.Register, from, to, size int) {
-	first := memory{operand.Mem{Base: s.to, Disp: from * s.lanes * size}}
-	fixed := max(from, s.fixed())
-	if fixed >= to || s.movesResults() {
-		s.storeEither(packed, first, s.ifStream)
-		return
+// storeTile stores vectors of a tile, whose elements have a size, before what done labels. Where they are
+// stored around the caches none is moved.
+func (s *rowSum) storeTile(packed []reg.Register, from, to, size int, done string) {
+	first, around := memory{operand.Mem{Base: s.to, Disp: from * s.lanes * size}}, s.newLabel("around")
+	s.rarely(func() {
+		s.c.Label(around)
+		s.putBy("VMOVNTDQ", packed, first)
+		s.c.JMP(operand.LabelRef(done))
+	})
+	branch(s.c.TESTQ, operand.U32(sumStream), s.param("mode"), s.c.JNE, around)
+	fixed := to
+	if !s.movesResults() {
+		fixed = min(to, max(from, s.fixed()))
 	}
-	around, done := s.newLabel("around"), s.newLabel("stored")
-	s.ifStream(around)
 	registers := len(packed) * (fixed - from) / (to - from)
 	s.put(packed[:registers], first)
-	s.put(packed[registers:], s.placeOf(fixed, size))
-	s.c.JMP(operand.LabelRef(done))
-	s.c.Label(around)
-	s.putBy("VMOVNTDQ", packed, first)
-	s.c.Label(done)
+	if fixed < to {
+		s.put(packed[registers:], s.placeOf(fixed, size))
+	}
 }
 
 // forget clears the sums of columns that the tile before has added to what is there.

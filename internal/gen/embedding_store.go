@@ -34,17 +34,18 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
 	}
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.narrows() {
-		s.when(sumBF16|sumF16, func() {
-			s.storeZeros(zero, f16.size)
-			s.c.JMP(operand.LabelRef(stored))
-		})
+		narrow := s.newLabel("narrow")
+		branch(s.c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), s.c.JNE, narrow)
+		s.storeZeros(zero, s.out.size, stored)
+		s.c.Label(narrow)
+		s.storeZeros(zero, f16.size, stored)
+		return
 	}
-	s.storeZeros(zero, s.out.size)
-	s.c.JMP(operand.LabelRef(stored))
+	s.storeZeros(zero, s.out.size, stored)
 }
 
-// storeZeros stores zeros of a size.
-func (s *rowSum) storeZeros(zero reg.VecVirtual, size int) {
+// storeZeros stores zeros of a size, then goes on.
+func (s *rowSum) storeZeros(zero reg.VecVirtual, size int, stored string) {
 	var zeros []reg.Register
 	for bytes := s.group * s.lanes * size; bytes > 0; bytes -= s.isa.bytes {
 		if bytes >= s.isa.bytes {
@@ -53,12 +54,8 @@ func (s *rowSum) storeZeros(zero reg.VecVirtual, size int) {
 			zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
 		}
 	}
-	s.storeTile(zeros, 0, s.group, size)
-}
-
-// ifStream jumps where stores go around the caches.
-func (s *rowSum) ifStream(around string) {
-	branch(s.c.TESTQ, operand.U32(sumStream), s.param("mode"), s.c.JNE, around)
+	s.storeTile(zeros, 0, s.group, size, stored)
+	s.c.JMP(operand.LabelRef(stored))
 }
 
 // finishSpecial stores sums as they are (wide), or divides them and adds what is
@@ -185,7 +182,9 @@ func (s *rowSum) round(sum value) {
 		case s.shifted.few != nil:
 			s.emit(s.ps("VMASKMOV"), packed[0], s.shifted.few, s.place(v))
 		default:
-			s.storeTile(packed, v, v+step, s.out.size)
+			stored := s.newLabel("stored")
+			s.storeTile(packed, v, v+step, s.out.size, stored)
+			s.c.Label(stored)
 		}
 	}
 }
