@@ -22319,7 +22319,7 @@ end:
 
 // func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $16-96
+TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $24-96
 	MOVQ stride+8(FP), AX
 	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
@@ -24461,6 +24461,22 @@ few186:
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), DX
+	SHRQ         $0x01, DX
+	VMOVQ        DX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), DX
+	DECQ         DX
+	VMOVQ        DX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         DX, DX
+	MOVQ         DX, 16(SP)
+	ADDQ         DX, R8
+	IMUL3Q       $0x00000101, DX, DX
+	ADDQ         $0x00000100, DX
+	VMOVQ        DX, X4
 	MOVQ         to+56(FP), DX
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
@@ -24507,11 +24523,11 @@ row235:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
@@ -24524,81 +24540,81 @@ rows236:
 row237:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows238
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y5
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JLT          row237
@@ -24620,8 +24636,8 @@ row239:
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
@@ -24634,57 +24650,57 @@ rows240:
 row241:
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows242
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JLT        row241
@@ -24724,27 +24740,96 @@ narrow247:
 	SUBQ         BX, R8
 	JEQ          empty249
 	SHRQ         $0x03, R8
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   R8, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
+	VPXOR        X5, X5, X5
+	VCVTSI2SSQ   R8, X5, X5
+	VBROADCASTSS X5, Y5
+	VDIVPS       Y5, Y0, Y0
 
 empty249:
 skip248:
-	TESTQ        $0x00000001, mode+80(FP)
+	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip250
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip251
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
 	SUBQ         $0x00, BX
-	VMOVQ        BX, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y0, Y2, Y0
-	VMASKMOVPS   (DX), Y1, Y2
-	VADDPS       Y0, Y2, Y0
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y0, Y5, Y0
+
+skip251:
+	VPSRLD       $0x10, Y0, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y0, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y5, Y0
+	VEXTRACTI128 $0x01, Y0, X5
+	VPACKUSDW    X5, X0, X0
+	VPSHUFB      X4, X0, X5
+	VMASKMOVPS   X0, X2, (DX)
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPEXTRW      $0x00, X5, (BX)
+	JMP          stored245
 
 skip250:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip252
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip253
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y0, Y5, Y0
+
+skip253:
+	VCVTPS2PH  $0x00, Y0, X0
+	VPSHUFB    X4, X0, X5
+	VMASKMOVPS X0, X2, (DX)
+	LEAQ       (DX), BX
+	ADDQ       16(SP), BX
+	VPEXTRW    $0x00, X5, (BX)
+	JMP        stored245
+
+skip252:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip254
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), Y1, Y5
+	VADDPS       Y0, Y5, Y0
+
+skip254:
 	JMP final244
 
 empty233:
@@ -24783,6 +24868,24 @@ DATA numbers32<>+24(SB)/4, $0x00000006
 DATA numbers32<>+28(SB)/4, $0x00000007
 GLOBL numbers32<>(SB), RODATA|NOPTR, $32
 
+DATA numbers16<>+0(SB)/2, $0x0000
+DATA numbers16<>+2(SB)/2, $0x0001
+DATA numbers16<>+4(SB)/2, $0x0002
+DATA numbers16<>+6(SB)/2, $0x0003
+DATA numbers16<>+8(SB)/2, $0x0004
+DATA numbers16<>+10(SB)/2, $0x0005
+DATA numbers16<>+12(SB)/2, $0x0006
+DATA numbers16<>+14(SB)/2, $0x0007
+DATA numbers16<>+16(SB)/2, $0x0000
+DATA numbers16<>+18(SB)/2, $0x0001
+DATA numbers16<>+20(SB)/2, $0x0002
+DATA numbers16<>+22(SB)/2, $0x0003
+DATA numbers16<>+24(SB)/2, $0x0004
+DATA numbers16<>+26(SB)/2, $0x0005
+DATA numbers16<>+28(SB)/2, $0x0006
+DATA numbers16<>+30(SB)/2, $0x0007
+GLOBL numbers16<>(SB), RODATA|NOPTR, $32
+
 // func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
@@ -24797,18 +24900,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none251
+	JEQ   none255
 	SUBQ  positions+32(FP), CX
 
-none251:
+none255:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile253:
+tile257:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower254
+	JLE     narrower258
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -24817,21 +24920,21 @@ tile253:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over257
+	JGE     over261
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result255:
+result259:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many258
+	JGT  many262
 
-few259:
+few263:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24841,7 +24944,7 @@ few259:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty260
+	JGE     empty264
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -24853,9 +24956,9 @@ few259:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows266
 
-row261:
+row265:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -24902,13 +25005,13 @@ row261:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row265
 
-rows262:
+rows266:
 	CMPQ R13, SI
-	JGE  rows264
+	JGE  rows268
 
-row263:
+row267:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -24949,16 +25052,16 @@ row263:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row263
+	JLT          row267
 
-rows264:
-summed265:
+rows268:
+summed269:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special268
+	JNE  special272
 
-final266:
+final270:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around270
+	JNE     around274
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -24969,21 +25072,21 @@ final266:
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
 
-stored269:
-stored267:
+stored273:
+stored271:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result255
-	JMP  over257
+	JLT  result259
+	JMP  over261
 
-many258:
+many262:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany256
-	JMP   few259
+	JEQ   tooMany260
+	JMP   few263
 
-around270:
+around274:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -24992,11 +25095,11 @@ around270:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored269
+	JMP      stored273
 
-special268:
+special272:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow271
+	JEQ     narrow275
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25007,14 +25110,14 @@ special268:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored267
+	JMP     stored271
 
-narrow271:
+narrow275:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip272
+	JEQ          skip276
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty273
+	JEQ          empty277
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -25028,12 +25131,12 @@ narrow271:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty273:
-skip272:
+empty277:
+skip276:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip274
+	JEQ       skip278
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip275
+	JEQ       skip279
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25061,7 +25164,7 @@ skip272:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip275:
+skip279:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25079,10 +25182,10 @@ skip275:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
+	JNE       around281
 	VMOVDQU   Y0, (DX)
 
-stored276:
+stored280:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25100,10 +25203,10 @@ stored276:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
+	JNE       around283
 	VMOVDQU   Y0, 32(DX)
 
-stored278:
+stored282:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25121,10 +25224,10 @@ stored278:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
+	JNE       around285
 	VMOVDQU   Y0, 64(DX)
 
-stored280:
+stored284:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25142,18 +25245,18 @@ stored280:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around283
+	JNE       around287
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored282:
-	JMP stored267
+stored286:
+	JMP stored271
 
-skip274:
+skip278:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip284
+	JEQ       skip288
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip285
+	JEQ       skip289
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25173,45 +25276,45 @@ skip274:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip285:
+skip289:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around287
+	JNE       around291
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored286:
+stored290:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
+	JNE       around293
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored288:
+stored292:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around291
+	JNE       around295
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored290:
+stored294:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around293
+	JNE       around297
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored292:
-	JMP stored267
+stored296:
+	JMP stored271
 
-skip284:
+skip288:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip294
+	JEQ     skip298
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25231,16 +25334,16 @@ skip284:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip294:
-	JMP final266
+skip298:
+	JMP final270
 
-empty260:
+empty264:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed265
+	JNE     summed269
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow295
+	JNE     narrow299
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around296
+	JNE     around300
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25250,55 +25353,55 @@ empty260:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored267
+	JMP     stored271
 
-narrow295:
+narrow299:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around297
+	JNE     around301
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored267
-
-around277:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored276
-
-around279:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored278
+	JMP     stored271
 
 around281:
-	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, (DX)
 	JMP      stored280
 
 around283:
-	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 32(DX)
 	JMP      stored282
 
+around285:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored284
+
 around287:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+	VMOVNTDQ Y0, 96(DX)
 	JMP      stored286
 
-around289:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-	JMP      stored288
-
 around291:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 	JMP      stored290
 
 around293:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 	JMP      stored292
 
-around296:
+around295:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored294
+
+around297:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored296
+
+around300:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25307,34 +25410,34 @@ around296:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored267
+	JMP      stored271
 
-around297:
+around301:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored267
+	JMP      stored271
 
-tooMany256:
+tooMany260:
 	MOVQ DI, results+24(FP)
 
-over257:
+over261:
 	SUBQ  $0x00000040, (SP)
-	JLE   done252
+	JLE   done256
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip298
+	JEQ   skip302
 	ADDQ  $-128, to+72(FP)
 
-skip298:
-	JMP tile253
+skip302:
+	JMP tile257
 
-narrower254:
+narrower258:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower300
+	JLE     narrower304
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25343,21 +25446,21 @@ narrower254:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over303
+	JGE     over307
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result301:
+result305:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many304
+	JGT  many308
 
-few305:
+few309:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25365,7 +25468,7 @@ few305:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty306
+	JGE     empty310
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25377,9 +25480,9 @@ few305:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows308
+	JGE     rows312
 
-row307:
+row311:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25417,13 +25520,13 @@ row307:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row307
+	JLT          row311
 
-rows308:
+rows312:
 	CMPQ R13, SI
-	JGE  rows310
+	JGE  rows314
 
-row309:
+row313:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25456,16 +25559,16 @@ row309:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row309
+	JLT          row313
 
-rows310:
-summed311:
+rows314:
+summed315:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special314
+	JNE  special318
 
-final312:
+final316:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around316
+	JNE     around320
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25474,32 +25577,32 @@ final312:
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
 
-stored315:
-stored313:
+stored319:
+stored317:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result301
-	JMP  over303
+	JLT  result305
+	JMP  over307
 
-many304:
+many308:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany302
-	JMP   few305
+	JEQ   tooMany306
+	JMP   few309
 
-around316:
+around320:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored315
+	JMP      stored319
 
-special314:
+special318:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow317
+	JEQ     narrow321
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25508,14 +25611,14 @@ special314:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored313
+	JMP     stored317
 
-narrow317:
+narrow321:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip318
+	JEQ          skip322
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty319
+	JEQ          empty323
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25527,12 +25630,12 @@ narrow317:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty319:
-skip318:
+empty323:
+skip322:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip320
+	JEQ       skip324
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip321
+	JEQ       skip325
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25554,7 +25657,7 @@ skip318:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip321:
+skip325:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25572,10 +25675,10 @@ skip321:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around323
+	JNE       around327
 	VMOVDQU   Y0, (DX)
 
-stored322:
+stored326:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25593,10 +25696,10 @@ stored322:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around325
+	JNE       around329
 	VMOVDQU   Y0, 32(DX)
 
-stored324:
+stored328:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25614,18 +25717,18 @@ stored324:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around327
+	JNE       around331
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored326:
-	JMP stored313
+stored330:
+	JMP stored317
 
-skip320:
+skip324:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip328
+	JEQ       skip332
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip329
+	JEQ       skip333
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25641,37 +25744,37 @@ skip320:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip329:
+skip333:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around331
+	JNE       around335
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored330:
+stored334:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around333
+	JNE       around337
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored332:
+stored336:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around335
+	JNE       around339
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored334:
-	JMP stored313
+stored338:
+	JMP stored317
 
-skip328:
+skip332:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip336
+	JEQ     skip340
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25687,16 +25790,16 @@ skip328:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip336:
-	JMP final312
+skip340:
+	JMP final316
 
-empty306:
+empty310:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed311
+	JNE     summed315
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow337
+	JNE     narrow341
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around338
+	JNE     around342
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25704,69 +25807,69 @@ empty306:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored313
+	JMP     stored317
 
-narrow337:
+narrow341:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around339
+	JNE     around343
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored313
-
-around323:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored322
-
-around325:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored324
+	JMP     stored317
 
 around327:
-	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, (DX)
 	JMP      stored326
 
+around329:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored328
+
 around331:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+	VMOVNTDQ Y0, 64(DX)
 	JMP      stored330
 
-around333:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-	JMP      stored332
-
 around335:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 	JMP      stored334
 
-around338:
+around337:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored336
+
+around339:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored338
+
+around342:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored313
+	JMP      stored317
 
-around339:
+around343:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored313
+	JMP      stored317
 
-tooMany302:
+tooMany306:
 	MOVQ DI, results+24(FP)
 
-over303:
-	JMP done252
+over307:
+	JMP done256
 
-narrower300:
+narrower304:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower341
+	JLE     narrower345
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -25775,27 +25878,27 @@ narrower300:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over344
+	JGE     over348
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result342:
+result346:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many345
+	JGT  many349
 
-few346:
+few350:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty347
+	JGE     empty351
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25807,9 +25910,9 @@ few346:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows349
+	JGE     rows353
 
-row348:
+row352:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25838,13 +25941,13 @@ row348:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row348
+	JLT          row352
 
-rows349:
+rows353:
 	CMPQ R13, SI
-	JGE  rows351
+	JGE  rows355
 
-row350:
+row354:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25869,60 +25972,60 @@ row350:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row350
+	JLT          row354
 
-rows351:
-summed352:
+rows355:
+summed356:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special355
+	JNE  special359
 
-final353:
+final357:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around357
+	JNE     around361
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
 
-stored356:
-stored354:
+stored360:
+stored358:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result342
-	JMP  over344
+	JLT  result346
+	JMP  over348
 
-many345:
+many349:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany343
-	JMP   few346
+	JEQ   tooMany347
+	JMP   few350
 
-around357:
+around361:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored356
+	JMP      stored360
 
-special355:
+special359:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow358
+	JEQ     narrow362
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored354
+	JMP     stored358
 
-narrow358:
+narrow362:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip359
+	JEQ          skip363
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty360
+	JEQ          empty364
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -25932,12 +26035,12 @@ narrow358:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty360:
-skip359:
+empty364:
+skip363:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip361
+	JEQ       skip365
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip362
+	JEQ       skip366
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -25953,7 +26056,7 @@ skip359:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip362:
+skip366:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25971,10 +26074,10 @@ skip362:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around364
+	JNE       around368
 	VMOVDQU   Y0, (DX)
 
-stored363:
+stored367:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25992,18 +26095,18 @@ stored363:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around366
+	JNE       around370
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored365:
-	JMP stored354
+stored369:
+	JMP stored358
 
-skip361:
+skip365:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip367
+	JEQ       skip371
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip368
+	JEQ       skip372
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26015,29 +26118,29 @@ skip361:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip368:
+skip372:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around370
+	JNE       around374
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored369:
+stored373:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around372
+	JNE       around376
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored371:
-	JMP stored354
+stored375:
+	JMP stored358
 
-skip367:
+skip371:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip373
+	JEQ     skip377
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26049,71 +26152,71 @@ skip367:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip373:
-	JMP final353
+skip377:
+	JMP final357
 
-empty347:
+empty351:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed352
+	JNE     summed356
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow374
+	JNE     narrow378
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around375
+	JNE     around379
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored354
+	JMP     stored358
 
-narrow374:
+narrow378:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around376
+	JNE     around380
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored354
+	JMP     stored358
 
-around364:
+around368:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored363
-
-around366:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored365
+	JMP      stored367
 
 around370:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+	VMOVNTDQ Y0, 32(DX)
 	JMP      stored369
 
-around372:
+around374:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored373
+
+around376:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored371
+	JMP      stored375
 
-around375:
+around379:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored354
+	JMP      stored358
 
-around376:
+around380:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored354
+	JMP      stored358
 
-tooMany343:
+tooMany347:
 	MOVQ DI, results+24(FP)
 
-over344:
-	JMP done252
+over348:
+	JMP done256
 
-narrower341:
+narrower345:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower378
+	JLT     narrower382
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -26123,32 +26226,32 @@ narrower341:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip382
+	JEQ     skip386
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip382:
+skip386:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over381
+	JGE  over385
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result379:
+result383:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many383
+	JGT  many387
 
-few384:
+few388:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty385
+	JGE     empty389
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26160,9 +26263,9 @@ few384:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows387
+	JGE     rows391
 
-row386:
+row390:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26182,13 +26285,13 @@ row386:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row386
+	JLT          row390
 
-rows387:
+rows391:
 	CMPQ R12, SI
-	JGE  rows389
+	JGE  rows393
 
-row388:
+row392:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26205,7 +26308,7 @@ row388:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows389
+	JGE          rows393
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26222,7 +26325,7 @@ row388:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows389
+	JGE          rows393
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26239,7 +26342,7 @@ row388:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows389
+	JGE          rows393
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26256,51 +26359,51 @@ row388:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row388
+	JLT          row392
 
-rows389:
-summed390:
+rows393:
+summed394:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special393
+	JNE  special397
 
-final391:
+final395:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around395
+	JNE     around399
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored394:
-stored392:
+stored398:
+stored396:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result379
-	JMP  over381
+	JLT  result383
+	JMP  over385
 
-many383:
+many387:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany380
-	JMP   few384
+	JEQ   tooMany384
+	JMP   few388
 
-around395:
+around399:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored394
+	JMP      stored398
 
-special393:
+special397:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow396
+	JEQ     narrow400
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored392
+	JMP     stored396
 
-narrow396:
+narrow400:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip397
+	JEQ          skip401
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty398
+	JEQ          empty402
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26308,12 +26411,12 @@ narrow396:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty398:
-skip397:
+empty402:
+skip401:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip399
+	JEQ          skip403
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip400
+	JEQ          skip404
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26334,7 +26437,7 @@ skip397:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip400:
+skip404:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26352,17 +26455,17 @@ skip400:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around402
+	JNE       around406
 	VMOVDQU   Y0, (DX)
 
-stored401:
-	JMP stored392
+stored405:
+	JMP stored396
 
-skip399:
+skip403:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip403
+	JEQ          skip407
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip404
+	JEQ          skip408
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26381,20 +26484,20 @@ skip399:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip404:
+skip408:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around406
+	JNE       around410
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored405:
-	JMP stored392
+stored409:
+	JMP stored396
 
-skip403:
+skip407:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip407
+	JEQ          skip411
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26413,85 +26516,85 @@ skip403:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip407:
-	JMP final391
+skip411:
+	JMP final395
 
-empty385:
+empty389:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed390
+	JNE     summed394
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow408
+	JNE     narrow412
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around409
+	JNE     around413
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored392
+	JMP     stored396
 
-narrow408:
+narrow412:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around410
+	JNE     around414
 	VMOVDQU Y0, (DX)
-	JMP     stored392
-
-around402:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored401
+	JMP     stored396
 
 around406:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+	VMOVNTDQ Y0, (DX)
 	JMP      stored405
 
-around409:
+around410:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored409
+
+around413:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored392
+	JMP      stored396
 
-around410:
+around414:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored392
+	JMP      stored396
 
-tooMany380:
+tooMany384:
 	MOVQ DI, results+24(FP)
 
-over381:
-	JMP done252
+over385:
+	JMP done256
 
-narrower378:
+narrower382:
 	XORQ DX, DX
 
-tile411:
+tile415:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*4), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x000000c0, mode+96(FP)
-	JEQ    skip418
+	JEQ    skip422
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip418:
+skip422:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over417
+	JGE  over421
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result415:
+result419:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many419
+	JGT  many423
 
-few420:
+few424:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty421
+	JGE     empty425
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26503,9 +26606,9 @@ few420:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows423
+	JGE     rows427
 
-row422:
+row426:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26521,13 +26624,13 @@ row422:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row422
+	JLT          row426
 
-rows423:
+rows427:
 	CMPQ R13, SI
-	JGE  rows425
+	JGE  rows429
 
-row424:
+row428:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26540,7 +26643,7 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows425
+	JGE          rows429
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26553,7 +26656,7 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows425
+	JGE          rows429
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26566,7 +26669,7 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows425
+	JGE          rows429
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26579,7 +26682,7 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows425
+	JGE          rows429
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26592,7 +26695,7 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows425
+	JGE          rows429
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26605,7 +26708,7 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows425
+	JGE          rows429
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26618,7 +26721,7 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows425
+	JGE          rows429
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26631,60 +26734,60 @@ row424:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row424
+	JLT          row428
 
-rows425:
-summed426:
+rows429:
+summed430:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special429
+	JNE  special433
 
-final427:
+final431:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around431
+	JNE     around435
 	VMOVDQU Y0, (DX)
 
-stored430:
-stored428:
+stored434:
+stored432:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result415
-	JMP  over417
+	JLT  result419
+	JMP  over421
 
-many419:
+many423:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany416
-	JMP   few420
+	JEQ   tooMany420
+	JMP   few424
 
-around431:
+around435:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored430
+	JMP      stored434
 
-special429:
+special433:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow432
+	JEQ     narrow436
 	VMOVUPS Y0, (DX)
-	JMP     stored428
+	JMP     stored432
 
-narrow432:
+narrow436:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip433
+	JEQ          skip437
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty434
+	JEQ          empty438
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty434:
-skip433:
+empty438:
+skip437:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip435
+	JEQ          skip439
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip436
+	JEQ          skip440
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26697,7 +26800,7 @@ skip433:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip436:
+skip440:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -26708,17 +26811,17 @@ skip436:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around438
+	JNE          around442
 	VMOVDQU      X0, (DX)
 
-stored437:
-	JMP stored428
+stored441:
+	JMP stored432
 
-skip435:
+skip439:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip439
+	JEQ          skip443
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip440
+	JEQ          skip444
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26730,18 +26833,18 @@ skip435:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip440:
+skip444:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around442
+	JNE       around446
 	VMOVDQU   X0, (DX)
 
-stored441:
-	JMP stored428
+stored445:
+	JMP stored432
 
-skip439:
+skip443:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip443
+	JEQ          skip447
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26753,51 +26856,51 @@ skip439:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip443:
-	JMP final427
+skip447:
+	JMP final431
 
-empty421:
+empty425:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed426
+	JNE     summed430
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow444
+	JNE     narrow448
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around445
+	JNE     around449
 	VMOVDQU Y0, (DX)
-	JMP     stored428
+	JMP     stored432
 
-narrow444:
+narrow448:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around446
+	JNE     around450
 	VMOVDQU X0, (DX)
-	JMP     stored428
-
-around438:
-	VMOVNTDQ X0, (DX)
-	JMP      stored437
+	JMP     stored432
 
 around442:
 	VMOVNTDQ X0, (DX)
 	JMP      stored441
 
-around445:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored428
-
 around446:
 	VMOVNTDQ X0, (DX)
-	JMP      stored428
+	JMP      stored445
 
-tooMany416:
+around449:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored432
+
+around450:
+	VMOVNTDQ X0, (DX)
+	JMP      stored432
+
+tooMany420:
 	MOVQ DI, results+24(FP)
 
-over417:
+over421:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile411
+	JNE  tile415
 
-done252:
+done256:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26820,18 +26923,18 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none447
+	JEQ   none451
 	SUBQ  CX, DX
 
-none447:
+none451:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile449:
+tile453:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower450
+	JLE     narrower454
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -26840,17 +26943,17 @@ tile449:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over453
+	JGE     over457
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result451:
+result455:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty454
+	JGE     empty458
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -26867,9 +26970,9 @@ result451:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows457
+	JGE     rows461
 
-row456:
+row460:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -26903,13 +27006,13 @@ row456:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row456
+	JLT        row460
 
-rows457:
+rows461:
 	CMPQ R11, DI
-	JGE  rows459
+	JGE  rows463
 
-row458:
+row462:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -26939,9 +27042,9 @@ row458:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row458
+	JLT       row462
 
-rows459:
+rows463:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	MOVQ         8(SP), R11
@@ -26949,7 +27052,7 @@ rows459:
 	VMOVUPS      Y3, 96(BX)(R11*4)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none460
+	JEQ          none464
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27004,10 +27107,10 @@ rows459:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none460:
-	JMP stored455
+none464:
+	JMP stored459
 
-empty454:
+empty458:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -27019,7 +27122,7 @@ empty454:
 	VMOVUPS Y2, 64(BX)(SI*4)
 	VMOVUPS Y3, 96(BX)(SI*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none461
+	JEQ     none465
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27042,27 +27145,27 @@ empty454:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 224(SI)(R11*8)
 
-none461:
-stored455:
+none465:
+stored459:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result451
-	JMP  over453
+	JLT  result455
+	JMP  over457
 	MOVQ R8, results+24(FP)
 
-over453:
+over457:
 	SUBQ $0x00000020, (SP)
-	JLE  done448
+	JLE  done452
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
-	JMP  tile449
+	JMP  tile453
 
-narrower450:
+narrower454:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower463
+	JLT     narrower467
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -27073,17 +27176,17 @@ narrower450:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over466
+	JGE     over470
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result464:
+result468:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty467
+	JGE     empty471
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27096,9 +27199,9 @@ result464:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows470
+	JGE     rows474
 
-row469:
+row473:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -27119,13 +27222,13 @@ row469:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row469
+	JLT        row473
 
-rows470:
+rows474:
 	CMPQ R9, DI
-	JGE  rows472
+	JGE  rows476
 
-row471:
+row475:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27143,7 +27246,7 @@ row471:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows472
+	JGE       rows476
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27161,7 +27264,7 @@ row471:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows472
+	JGE       rows476
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27179,7 +27282,7 @@ row471:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows472
+	JGE       rows476
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27197,14 +27300,14 @@ row471:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row471
+	JLT       row475
 
-rows472:
+rows476:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none473
+	JEQ          none477
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -27239,17 +27342,17 @@ rows472:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none473:
-	JMP stored468
+none477:
+	JMP stored472
 
-empty467:
+empty471:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none474
+	JEQ     none478
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27268,23 +27371,23 @@ empty467:
 	MOVQ    8(SP), R9
 	VMOVUPD Y9, 96(SI)(R9*8)
 
-none474:
-stored468:
+none478:
+stored472:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result464
-	JMP  over466
+	JLT  result468
+	JMP  over470
 	MOVQ R8, results+24(FP)
 
-over466:
-	JMP done448
+over470:
+	JMP done452
 
-narrower463:
+narrower467:
 	XORQ BX, BX
 
-tile475:
+tile479:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*4), R10
 	MOVQ   to+56(FP), BX
@@ -27292,17 +27395,17 @@ tile475:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over481
+	JGE    over485
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result479:
+result483:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty482
+	JGE     empty486
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -27313,9 +27416,9 @@ result479:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows485
+	JGE     rows489
 
-row484:
+row488:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27330,13 +27433,13 @@ row484:
 	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row484
+	JLT        row488
 
-rows485:
+rows489:
 	CMPQ R11, DI
-	JGE  rows487
+	JGE  rows491
 
-row486:
+row490:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27348,7 +27451,7 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows487
+	JGE       rows491
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27360,7 +27463,7 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows487
+	JGE       rows491
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27372,7 +27475,7 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows487
+	JGE       rows491
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27384,7 +27487,7 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows487
+	JGE       rows491
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27396,7 +27499,7 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows487
+	JGE       rows491
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27408,7 +27511,7 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows487
+	JGE       rows491
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27420,7 +27523,7 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows487
+	JGE       rows491
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27432,13 +27535,13 @@ row486:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row486
+	JLT       row490
 
-rows487:
+rows491:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none488
+	JEQ          none492
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27461,15 +27564,15 @@ rows487:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none488:
-	JMP stored483
+none492:
+	JMP stored487
 
-empty482:
+empty486:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none489
+	JEQ     none493
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27484,23 +27587,23 @@ empty482:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 32(SI)(R11*8)
 
-none489:
-stored483:
+none493:
+stored487:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result479
-	JMP  over481
+	JLT  result483
+	JMP  over485
 	MOVQ R8, results+24(FP)
 
-over481:
+over485:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile475
+	JNE  tile479
 
-done448:
+done452:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27551,7 +27654,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none490
+	JEQ     none494
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27561,7 +27664,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none490:
+none494:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27609,11 +27712,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole491
+	JGE    whole495
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole491:
+whole495:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27623,11 +27726,11 @@ whole491:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole492
+	JGE        whole496
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole492:
+whole496:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27636,11 +27739,11 @@ whole492:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole493
+	JGE     whole497
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole493:
+whole497:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27650,11 +27753,11 @@ whole493:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole494
+	JGE        whole498
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole494:
+whole498:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27663,11 +27766,11 @@ whole494:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole495
+	JGE     whole499
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole495:
+whole499:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27677,11 +27780,11 @@ whole495:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole496
+	JGE        whole500
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole496:
+whole500:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27690,11 +27793,11 @@ whole496:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole497
+	JGE     whole501
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole497:
+whole501:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27704,11 +27807,11 @@ whole497:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole498
+	JGE        whole502
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole498:
+whole502:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -31396,7 +31499,7 @@ done293:
 
 // func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $16-96
+TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $24-96
 	MOVQ stride+8(FP), AX
 	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
@@ -33200,6 +33303,8 @@ over121:
 
 narrower118:
 	XORQ DX, DX
+	CMPQ (SP), $0x00000008
+	JLT  few154
 
 tile152:
 	MOVQ   DX, 8(SP)
@@ -33682,7 +33787,579 @@ over158:
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
 	JNE  tile152
+	JMP  done155
 
+few154:
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*2), R9
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), DX
+	SHRQ         $0x01, DX
+	VMOVQ        DX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), DX
+	DECQ         DX
+	VMOVQ        DX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         DX, DX
+	MOVQ         DX, 16(SP)
+	ADDQ         DX, R8
+	IMUL3Q       $0x00000101, DX, DX
+	ADDQ         $0x00000100, DX
+	VMOVQ        DX, X4
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          skip192
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+
+skip192:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over191
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result189:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many193
+
+few194:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty196
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none197
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide198
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows200
+
+row199:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row199
+
+rows200:
+	CMPQ R11, SI
+	JGE  rows202
+
+row201:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row201
+
+rows202:
+	JMP summed195
+
+none197:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows204
+
+row203:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row203
+
+rows204:
+	CMPQ R10, SI
+	JGE  rows206
+
+row205:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row205
+
+rows206:
+summed195:
+summed207:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special210
+
+final208:
+	VPSRLD       $0x10, Y0, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y0, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y5, Y0
+	VEXTRACTI128 $0x01, Y0, X5
+	VPACKUSDW    X5, X0, X0
+	VPSHUFB      X4, X0, X5
+	VMASKMOVPS   X0, X2, (DX)
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPEXTRW      $0x00, X5, (BX)
+
+stored209:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result189
+	JMP  over191
+
+many193:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany190
+	JMP   few194
+
+wide198:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows212
+
+row211:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row211
+
+rows212:
+	CMPQ R11, SI
+	JGE  rows214
+
+row213:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row213
+
+rows214:
+	JMP summed195
+
+special210:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow215
+	VMASKMOVPS Y0, Y1, (DX)
+	JMP        stored209
+
+narrow215:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip216
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty217
+	SHRQ         $0x03, R10
+	VPXOR        X5, X5, X5
+	VCVTSI2SSQ   R10, X5, X5
+	VBROADCASTSS X5, Y5
+	VDIVPS       Y5, Y0, Y0
+
+empty217:
+skip216:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip218
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y0, Y5, Y0
+
+skip218:
+	JMP final208
+
+empty196:
+	JMP summed207
+
+tooMany190:
+	MOVQ DI, results+24(FP)
+
+over191:
+done155:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -33705,18 +34382,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none189
+	JEQ   none219
 	SUBQ  positions+32(FP), CX
 
-none189:
+none219:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile191:
+tile221:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower192
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -33725,21 +34402,21 @@ tile191:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over195
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result193:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many196
+	JGT  many226
 
-few197:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -33749,7 +34426,7 @@ few197:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty198
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -33761,9 +34438,9 @@ few197:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows200
+	JGE     rows230
 
-row199:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -33816,13 +34493,13 @@ row199:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row199
+	JLT          row229
 
-rows200:
+rows230:
 	CMPQ R13, SI
-	JGE  rows202
+	JGE  rows232
 
-row201:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -33871,14 +34548,14 @@ row201:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row201
+	JLT          row231
 
-rows202:
-summed203:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special206
+	JNE  special236
 
-final204:
+final234:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -33893,366 +34570,6 @@ final204:
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
 	VPSRLD    $0x10, Y8, Y0
 	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around208
-	VMOVDQU   Y0, (DX)
-
-stored207:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
-	VMOVDQU   Y0, 32(DX)
-
-stored209:
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
-	VMOVDQU   Y0, 64(DX)
-
-stored211:
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
-	MOVQ      8(SP), BX
-	VMOVDQU   Y0, 96(DX)(BX*2)
-
-stored213:
-stored205:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result193
-	JMP  over195
-
-many196:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany194
-	JMP   few197
-
-around208:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored207
-
-around210:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored209
-
-around212:
-	VMOVNTDQ Y0, 64(DX)
-	JMP      stored211
-
-around214:
-	VMOVNTDQ Y0, 96(DX)
-	JMP      stored213
-
-special206:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow215
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	VMOVUPS Y4, 128(DX)
-	VMOVUPS Y5, 160(DX)
-	MOVQ    8(SP), BX
-	VMOVUPS Y6, 192(DX)(BX*4)
-	MOVQ    8(SP), BX
-	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored205
-
-narrow215:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip216
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty217
-	SHRQ         $0x03, R10
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R10, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty217:
-skip216:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip218
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y5, Y8, Y5
-	MOVQ      8(SP), BX
-	VPMOVZXWD 96(DX)(BX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y6, Y8, Y6
-	MOVQ      8(SP), BX
-	VPMOVZXWD 112(DX)(BX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y7, Y8, Y7
-
-skip218:
-	JMP final204
-
-empty198:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed203
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around219
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored205
-
-around219:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-	JMP      stored205
-
-tooMany194:
-	MOVQ DI, results+24(FP)
-
-over195:
-	SUBQ  $0x00000040, (SP)
-	JLE   done190
-	ADDQ  $0x00000080, R8
-	ADDQ  $+128, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip220
-	ADDQ  $+128, to+72(FP)
-
-skip220:
-	JMP tile191
-
-narrower192:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000020
-	JLE     narrower222
-	XORQ    BX, BX
-	SUBQ    $0x00000030, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+72(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over225
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
-
-result223:
-	MOVQ 8(DI), SI
-	SHLQ $0x03, SI
-	ADDQ positions+32(FP), SI
-	MOVQ SI, R10
-	SUBQ BX, R10
-	CMPQ R10, $0x00000800
-	JGT  many226
-
-few227:
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	CMPQ    BX, SI
-	JGE     empty228
-	MOVQ    8(SP), R12
-	MOVQ    columns+88(FP), R10
-	SUBQ    (SP), R10
-	SHLQ    $0x02, R10
-	ADDQ    ranks+56(FP), R10
-	MOVQ    BX, R13
-	MOVQ    known+40(FP), BP
-	SUBQ    $0x00000080, BP
-	CMPQ    BP, SI
-	CMOVQGT SI, BP
-	CMPQ    R13, BP
-	JGE     rows230
-
-row229:
-	MOVQ         128(R13), R15
-	IMULQ        AX, R15
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y6
-	VPMOVZXWD    (R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     (R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y0, Y0
-	PREFETCHT0   (R8)(R15*1)
-	VPMOVZXWD    16(R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     32(R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y1, Y1
-	VPMOVZXWD    32(R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     64(R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y2, Y2
-	VPMOVZXWD    48(R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     96(R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VPMOVZXWD    64(R9)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     128(R11)(R12*4), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y4, Y4
-	PREFETCHT0   95(R9)(R15*1)
-	VPMOVZXWD    80(R9)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     160(R11)(R12*4), Y6, Y6
-	VANDPS       Y7, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row229
-
-rows230:
-	CMPQ R13, SI
-	JGE  rows232
-
-row231:
-	MOVQ         (R13), R14
-	IMULQ        AX, R14
-	MOVQ         (R13), R11
-	IMULQ        ranksApart+64(FP), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (CX)(R13*1), Y6
-	VPMOVZXWD    (R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     (R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y0, Y0
-	VPMOVZXWD    16(R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     32(R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y1, Y1
-	VPMOVZXWD    32(R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     64(R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y2, Y2
-	VPMOVZXWD    48(R8)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     96(R11), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VPMOVZXWD    64(R9)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     128(R11)(R12*4), Y6, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y4, Y4
-	VPMOVZXWD    80(R9)(R14*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPCMPEQD     160(R11)(R12*4), Y6, Y6
-	VANDPS       Y7, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R13
-	CMPQ         R13, SI
-	JLT          row231
-
-rows232:
-summed233:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special236
-
-final234:
-	VPSRLD    $0x10, Y0, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y0, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y1, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y1, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y0
-	VPSRLD    $0x10, Y7, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
@@ -34299,10 +34616,31 @@ stored239:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around242
-	MOVQ      8(SP), BX
-	VMOVDQU   Y0, 64(DX)(BX*2)
+	VMOVDQU   Y0, 64(DX)
 
 stored241:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around244
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 96(DX)(BX*2)
+
+stored243:
 stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
@@ -34328,9 +34666,348 @@ around242:
 	VMOVNTDQ Y0, 64(DX)
 	JMP      stored241
 
+around244:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored243
+
 special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow243
+	JEQ     narrow245
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
+	JMP     stored235
+
+narrow245:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip246
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty247
+	SHRQ         $0x03, R10
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty247:
+skip246:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip248
+	VPMOVZXWD (DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	MOVQ      8(SP), BX
+	VPMOVZXWD 96(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 112(DX)(BX*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip248:
+	JMP final234
+
+empty228:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed233
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around249
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored235
+
+around249:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored235
+
+tooMany224:
+	MOVQ DI, results+24(FP)
+
+over225:
+	SUBQ  $0x00000040, (SP)
+	JLE   done220
+	ADDQ  $0x00000080, R8
+	ADDQ  $+128, to+72(FP)
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip250
+	ADDQ  $+128, to+72(FP)
+
+skip250:
+	JMP tile221
+
+narrower222:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower252
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+72(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over255
+	MOVQ    (DI), BX
+	SHLQ    $0x03, BX
+	ADDQ    positions+32(FP), BX
+
+result253:
+	MOVQ 8(DI), SI
+	SHLQ $0x03, SI
+	ADDQ positions+32(FP), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many256
+
+few257:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	CMPQ    BX, SI
+	JGE     empty258
+	MOVQ    8(SP), R12
+	MOVQ    columns+88(FP), R10
+	SUBQ    (SP), R10
+	SHLQ    $0x02, R10
+	ADDQ    ranks+56(FP), R10
+	MOVQ    BX, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, SI
+	CMOVQGT SI, BP
+	CMPQ    R13, BP
+	JGE     rows260
+
+row259:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VPMOVZXWD    (R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R15*1)
+	VPMOVZXWD    16(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXWD    64(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	PREFETCHT0   95(R9)(R15*1)
+	VPMOVZXWD    80(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row259
+
+rows260:
+	CMPQ R13, SI
+	JGE  rows262
+
+row261:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R11
+	IMULQ        ranksApart+64(FP), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (CX)(R13*1), Y6
+	VPMOVZXWD    (R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     (R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXWD    16(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     32(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXWD    32(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     64(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXWD    48(R8)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     96(R11), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXWD    64(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     128(R11)(R12*4), Y6, Y8
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXWD    80(R9)(R14*1), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPCMPEQD     160(R11)(R12*4), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R13
+	CMPQ         R13, SI
+	JLT          row261
+
+rows262:
+summed263:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special266
+
+final264:
+	VPSRLD    $0x10, Y0, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y0, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y1, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y1, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around268
+	VMOVDQU   Y0, (DX)
+
+stored267:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around270
+	VMOVDQU   Y0, 32(DX)
+
+stored269:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around272
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 64(DX)(BX*2)
+
+stored271:
+stored265:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result253
+	JMP  over255
+
+many256:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany254
+	JMP   few257
+
+around268:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored267
+
+around270:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored269
+
+around272:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored271
+
+special266:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow273
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34339,14 +35016,14 @@ special236:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored235
+	JMP     stored265
 
-narrow243:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip244
+	JEQ          skip274
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty245
+	JEQ          empty275
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -34358,10 +35035,10 @@ narrow243:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty245:
-skip244:
+empty275:
+skip274:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip246
+	JEQ       skip276
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -34383,36 +35060,36 @@ skip244:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip246:
-	JMP final234
+skip276:
+	JMP final264
 
-empty228:
+empty258:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed233
+	JNE     summed263
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around247
+	JNE     around277
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored235
+	JMP     stored265
 
-around247:
+around277:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored235
+	JMP      stored265
 
-tooMany224:
+tooMany254:
 	MOVQ DI, results+24(FP)
 
-over225:
-	JMP done190
+over255:
+	JMP done220
 
-narrower222:
+narrower252:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower249
+	JLE     narrower279
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -34421,27 +35098,27 @@ narrower222:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over252
+	JGE     over282
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result250:
+result280:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many253
+	JGT  many283
 
-few254:
+few284:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty255
+	JGE     empty285
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34453,9 +35130,9 @@ few254:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows257
+	JGE     rows287
 
-row256:
+row286:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34487,13 +35164,13 @@ row256:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row256
+	JLT          row286
 
-rows257:
+rows287:
 	CMPQ R13, SI
-	JGE  rows259
+	JGE  rows289
 
-row258:
+row288:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34522,14 +35199,14 @@ row258:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row258
+	JLT          row288
 
-rows259:
-summed260:
+rows289:
+summed290:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special263
+	JNE  special293
 
-final261:
+final291:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -34547,10 +35224,10 @@ final261:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around265
+	JNE       around295
 	VMOVDQU   Y0, (DX)
 
-stored264:
+stored294:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34568,49 +35245,49 @@ stored264:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around267
+	JNE       around297
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored266:
-stored262:
+stored296:
+stored292:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result250
-	JMP  over252
+	JLT  result280
+	JMP  over282
 
-many253:
+many283:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany251
-	JMP   few254
+	JEQ   tooMany281
+	JMP   few284
 
-around265:
+around295:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored264
+	JMP      stored294
 
-around267:
+around297:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored266
+	JMP      stored296
 
-special263:
+special293:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow298
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored262
+	JMP     stored292
 
-narrow268:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip299
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty270
+	JEQ          empty300
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -34620,10 +35297,10 @@ narrow268:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty270:
-skip269:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip271
+	JEQ       skip301
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -34639,34 +35316,34 @@ skip269:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip271:
-	JMP final261
+skip301:
+	JMP final291
 
-empty255:
+empty285:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed260
+	JNE     summed290
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around272
+	JNE     around302
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored262
+	JMP     stored292
 
-around272:
+around302:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored262
+	JMP      stored292
 
-tooMany251:
+tooMany281:
 	MOVQ DI, results+24(FP)
 
-over252:
-	JMP done190
+over282:
+	JMP done220
 
-narrower249:
+narrower279:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower274
+	JLT     narrower304
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -34676,32 +35353,32 @@ narrower249:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip278
+	JEQ     skip308
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip278:
+skip308:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over277
+	JGE  over307
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result275:
+result305:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many279
+	JGT  many309
 
-few280:
+few310:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty281
+	JGE     empty311
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -34713,9 +35390,9 @@ few280:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows283
+	JGE     rows313
 
-row282:
+row312:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -34737,13 +35414,13 @@ row282:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row282
+	JLT          row312
 
-rows283:
+rows313:
 	CMPQ R12, SI
-	JGE  rows285
+	JGE  rows315
 
-row284:
+row314:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34762,7 +35439,7 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows285
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34781,7 +35458,7 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows285
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34800,7 +35477,7 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows285
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -34819,14 +35496,14 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row284
+	JLT          row314
 
-rows285:
-summed286:
+rows315:
+summed316:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special289
+	JNE  special319
 
-final287:
+final317:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -34844,40 +35521,40 @@ final287:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around291
+	JNE       around321
 	VMOVDQU   Y0, (DX)
 
-stored290:
-stored288:
+stored320:
+stored318:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result275
-	JMP  over277
+	JLT  result305
+	JMP  over307
 
-many279:
+many309:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany276
-	JMP   few280
+	JEQ   tooMany306
+	JMP   few310
 
-around291:
+around321:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored290
+	JMP      stored320
 
-special289:
+special319:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow292
+	JEQ     narrow322
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored288
+	JMP     stored318
 
-narrow292:
+narrow322:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip293
+	JEQ          skip323
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty294
+	JEQ          empty324
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -34885,10 +35562,10 @@ narrow292:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty294:
-skip293:
+empty324:
+skip323:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip295
+	JEQ          skip325
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -34909,62 +35586,62 @@ skip293:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip295:
-	JMP final287
+skip325:
+	JMP final317
 
-empty281:
+empty311:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed286
+	JNE     summed316
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around296
+	JNE     around326
 	VMOVDQU Y0, (DX)
-	JMP     stored288
+	JMP     stored318
 
-around296:
+around326:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored288
+	JMP      stored318
 
-tooMany276:
+tooMany306:
 	MOVQ DI, results+24(FP)
 
-over277:
-	JMP done190
+over307:
+	JMP done220
 
-narrower274:
+narrower304:
 	XORQ DX, DX
 
-tile297:
+tile327:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip304
+	JEQ    skip334
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip304:
+skip334:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over303
+	JGE  over333
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result301:
+result331:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many305
+	JGT  many335
 
-few306:
+few336:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty307
+	JGE     empty337
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34976,9 +35653,9 @@ few306:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows309
+	JGE     rows339
 
-row308:
+row338:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34995,13 +35672,13 @@ row308:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row308
+	JLT          row338
 
-rows309:
+rows339:
 	CMPQ R13, SI
-	JGE  rows311
+	JGE  rows341
 
-row310:
+row340:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35015,7 +35692,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35029,7 +35706,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35043,7 +35720,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35057,7 +35734,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35071,7 +35748,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35085,7 +35762,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35099,7 +35776,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35113,14 +35790,14 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row310
+	JLT          row340
 
-rows311:
-summed312:
+rows341:
+summed342:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special315
+	JNE  special345
 
-final313:
+final343:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -35131,49 +35808,49 @@ final313:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around317
+	JNE          around347
 	VMOVDQU      X0, (DX)
 
-stored316:
-stored314:
+stored346:
+stored344:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result301
-	JMP  over303
+	JLT  result331
+	JMP  over333
 
-many305:
+many335:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany302
-	JMP   few306
+	JEQ   tooMany332
+	JMP   few336
 
-around317:
+around347:
 	VMOVNTDQ X0, (DX)
-	JMP      stored316
+	JMP      stored346
 
-special315:
+special345:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow318
+	JEQ     narrow348
 	VMOVUPS Y0, (DX)
-	JMP     stored314
+	JMP     stored344
 
-narrow318:
+narrow348:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip319
+	JEQ          skip349
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty320
+	JEQ          empty350
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty320:
-skip319:
+empty350:
+skip349:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip321
+	JEQ          skip351
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -35186,31 +35863,31 @@ skip319:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip321:
-	JMP final313
+skip351:
+	JMP final343
 
-empty307:
+empty337:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed312
+	JNE     summed342
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around322
+	JNE     around352
 	VMOVDQU X0, (DX)
-	JMP     stored314
+	JMP     stored344
 
-around322:
+around352:
 	VMOVNTDQ X0, (DX)
-	JMP      stored314
+	JMP      stored344
 
-tooMany302:
+tooMany332:
 	MOVQ DI, results+24(FP)
 
-over303:
+over333:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile297
+	JNE  tile327
 
-done190:
+done220:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35233,18 +35910,18 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none323
+	JEQ   none353
 	SUBQ  CX, DX
 
-none323:
+none353:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile325:
+tile355:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower326
+	JLE     narrower356
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -35253,17 +35930,17 @@ tile325:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over329
+	JGE     over359
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result327:
+result357:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty330
+	JGE     empty360
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35280,9 +35957,9 @@ result327:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows333
+	JGE     rows363
 
-row332:
+row362:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -35319,13 +35996,13 @@ row332:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row332
+	JLT        row362
 
-rows333:
+rows363:
 	CMPQ R11, DI
-	JGE  rows335
+	JGE  rows365
 
-row334:
+row364:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -35359,9 +36036,9 @@ row334:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row334
+	JLT       row364
 
-rows335:
+rows365:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -35375,7 +36052,7 @@ rows335:
 	VMOVUPS      Y0, 32(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none336
+	JEQ          none366
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -35430,10 +36107,10 @@ rows335:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none336:
-	JMP stored331
+none366:
+	JMP stored361
 
-empty330:
+empty360:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -35451,7 +36128,7 @@ empty330:
 	MOVQ      8(SP), SI
 	VMOVUPS   Y0, 32(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none337
+	JEQ       none367
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -35474,27 +36151,27 @@ empty330:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none337:
-stored331:
+none367:
+stored361:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result327
-	JMP  over329
+	JLT  result357
+	JMP  over359
 	MOVQ R8, results+24(FP)
 
-over329:
+over359:
 	SUBQ $0x00000020, (SP)
-	JLE  done324
+	JLE  done354
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile325
+	JMP  tile355
 
-narrower326:
+narrower356:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower339
+	JLT     narrower369
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -35505,17 +36182,17 @@ narrower326:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over342
+	JGE     over372
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result340:
+result370:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty343
+	JGE     empty373
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35528,9 +36205,9 @@ result340:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows346
+	JGE     rows376
 
-row345:
+row375:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -35553,13 +36230,13 @@ row345:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row345
+	JLT        row375
 
-rows346:
+rows376:
 	CMPQ R9, DI
-	JGE  rows348
+	JGE  rows378
 
-row347:
+row377:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35579,7 +36256,7 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows348
+	JGE       rows378
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35599,7 +36276,7 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows348
+	JGE       rows378
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35619,7 +36296,7 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows348
+	JGE       rows378
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -35639,9 +36316,9 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row347
+	JLT       row377
 
-rows348:
+rows378:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -35649,7 +36326,7 @@ rows348:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none349
+	JEQ          none379
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -35684,10 +36361,10 @@ rows348:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none349:
-	JMP stored344
+none379:
+	JMP stored374
 
-empty343:
+empty373:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -35697,7 +36374,7 @@ empty343:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none350
+	JEQ       none380
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -35716,23 +36393,23 @@ empty343:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none350:
-stored344:
+none380:
+stored374:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result340
-	JMP  over342
+	JLT  result370
+	JMP  over372
 	MOVQ R8, results+24(FP)
 
-over342:
-	JMP done324
+over372:
+	JMP done354
 
-narrower339:
+narrower369:
 	XORQ BX, BX
 
-tile351:
+tile381:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -35740,17 +36417,17 @@ tile351:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over357
+	JGE    over387
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result355:
+result385:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty358
+	JGE     empty388
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -35761,9 +36438,9 @@ result355:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows361
+	JGE     rows391
 
-row360:
+row390:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -35779,13 +36456,13 @@ row360:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row360
+	JLT        row390
 
-rows361:
+rows391:
 	CMPQ R11, DI
-	JGE  rows363
+	JGE  rows393
 
-row362:
+row392:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35798,7 +36475,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35811,7 +36488,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35824,7 +36501,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35837,7 +36514,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35850,7 +36527,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35863,7 +36540,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35876,7 +36553,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -35889,16 +36566,16 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row362
+	JLT       row392
 
-rows363:
+rows393:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none364
+	JEQ          none394
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -35921,10 +36598,10 @@ rows363:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none364:
-	JMP stored359
+none394:
+	JMP stored389
 
-empty358:
+empty388:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
@@ -35932,7 +36609,7 @@ empty358:
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none365
+	JEQ          none395
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -35947,23 +36624,23 @@ empty358:
 	MOVQ         8(SP), R11
 	VMOVUPD      Y9, 32(SI)(R11*8)
 
-none365:
-stored359:
+none395:
+stored389:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result355
-	JMP  over357
+	JLT  result385
+	JMP  over387
 	MOVQ R8, results+24(FP)
 
-over357:
+over387:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile351
+	JNE  tile381
 
-done324:
+done354:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -36014,7 +36691,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none366
+	JEQ       none396
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -36026,7 +36703,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none366:
+none396:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -36088,11 +36765,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole367
+	JGE    whole397
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole367:
+whole397:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -36104,11 +36781,11 @@ whole367:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole368
+	JGE        whole398
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole368:
+whole398:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36119,11 +36796,11 @@ whole368:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole369
+	JGE       whole399
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole369:
+whole399:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36134,11 +36811,11 @@ whole369:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole370
+	JGE       whole400
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole370:
+whole400:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36149,11 +36826,11 @@ whole370:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole371
+	JGE       whole401
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole371:
+whole401:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36165,11 +36842,11 @@ whole371:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole372
+	JGE        whole402
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole372:
+whole402:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36180,11 +36857,11 @@ whole372:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole373
+	JGE       whole403
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole373:
+whole403:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36195,11 +36872,11 @@ whole373:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole374
+	JGE       whole404
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole374:
+whole404:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -36232,7 +36909,7 @@ end:
 
 // func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $16-96
+TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $24-96
 	MOVQ stride+8(FP), AX
 	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
@@ -37797,6 +38474,8 @@ over121:
 
 narrower118:
 	XORQ DX, DX
+	CMPQ (SP), $0x00000008
+	JLT  few154
 
 tile152:
 	MOVQ   DX, 8(SP)
@@ -38243,7 +38922,543 @@ over158:
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
 	JNE  tile152
+	JMP  done155
 
+few154:
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*2), R9
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), DX
+	SHRQ         $0x01, DX
+	VMOVQ        DX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), DX
+	DECQ         DX
+	VMOVQ        DX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         DX, DX
+	MOVQ         DX, 16(SP)
+	ADDQ         DX, R8
+	IMUL3Q       $0x00000101, DX, DX
+	ADDQ         $0x00000100, DX
+	VMOVQ        DX, X4
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          skip192
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+
+skip192:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over191
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result189:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many193
+
+few194:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty196
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none197
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide198
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows200
+
+row199:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row199
+
+rows200:
+	CMPQ R11, SI
+	JGE  rows202
+
+row201:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row201
+
+rows202:
+	JMP summed195
+
+none197:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows204
+
+row203:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row203
+
+rows204:
+	CMPQ R10, SI
+	JGE  rows206
+
+row205:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows206
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row205
+
+rows206:
+summed195:
+summed207:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special210
+
+final208:
+	VCVTPS2PH  $0x00, Y0, X0
+	VPSHUFB    X4, X0, X5
+	VMASKMOVPS X0, X2, (DX)
+	LEAQ       (DX), BX
+	ADDQ       16(SP), BX
+	VPEXTRW    $0x00, X5, (BX)
+
+stored209:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result189
+	JMP  over191
+
+many193:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany190
+	JMP   few194
+
+wide198:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows212
+
+row211:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row211
+
+rows212:
+	CMPQ R11, SI
+	JGE  rows214
+
+row213:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row213
+
+rows214:
+	JMP summed195
+
+special210:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow215
+	VMASKMOVPS Y0, Y1, (DX)
+	JMP        stored209
+
+narrow215:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip216
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty217
+	SHRQ         $0x03, R10
+	VPXOR        X5, X5, X5
+	VCVTSI2SSQ   R10, X5, X5
+	VBROADCASTSS X5, Y5
+	VDIVPS       Y5, Y0, Y0
+
+empty217:
+skip216:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip218
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y0, Y5, Y0
+
+skip218:
+	JMP final208
+
+empty196:
+	JMP summed207
+
+tooMany190:
+	MOVQ DI, results+24(FP)
+
+over191:
+done155:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -38266,18 +39481,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none189
+	JEQ   none219
 	SUBQ  positions+32(FP), CX
 
-none189:
+none219:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile191:
+tile221:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower192
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -38286,21 +39501,21 @@ tile191:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over195
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result193:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many196
+	JGT  many226
 
-few197:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38310,7 +39525,7 @@ few197:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty198
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38322,9 +39537,9 @@ few197:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows200
+	JGE     rows230
 
-row199:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38369,13 +39584,13 @@ row199:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row199
+	JLT          row229
 
-rows200:
+rows230:
 	CMPQ R13, SI
-	JGE  rows202
+	JGE  rows232
 
-row201:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38416,83 +39631,83 @@ row201:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row201
+	JLT          row231
 
-rows202:
-summed203:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special206
+	JNE  special236
 
-final204:
+final234:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around208
+	JNE       around238
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored207:
+stored237:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
+	JNE       around240
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored209:
+stored239:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around242
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored211:
+stored241:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around244
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored213:
-stored205:
+stored243:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result193
-	JMP  over195
+	JLT  result223
+	JMP  over225
 
-many196:
+many226:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany194
-	JMP   few197
+	JEQ   tooMany224
+	JMP   few227
 
-around208:
+around238:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored207
+	JMP      stored237
 
-around210:
+around240:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored209
+	JMP      stored239
 
-around212:
+around242:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored211
+	JMP      stored241
 
-around214:
+around244:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
-	JMP      stored213
+	JMP      stored243
 
-special206:
+special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow215
+	JEQ     narrow245
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38503,14 +39718,14 @@ special206:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored205
+	JMP     stored235
 
-narrow215:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip216
+	JEQ          skip246
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty217
+	JEQ          empty247
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -38524,10 +39739,10 @@ narrow215:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty217:
-skip216:
+empty247:
+skip246:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip218
+	JEQ       skip248
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -38547,47 +39762,47 @@ skip216:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip218:
-	JMP final204
+skip248:
+	JMP final234
 
-empty198:
+empty228:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed203
+	JNE     summed233
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around219
+	JNE     around249
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored205
+	JMP     stored235
 
-around219:
+around249:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored205
+	JMP      stored235
 
-tooMany194:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over195:
+over225:
 	SUBQ  $0x00000040, (SP)
-	JLE   done190
+	JLE   done220
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip220
+	JEQ   skip250
 	ADDQ  $+128, to+72(FP)
 
-skip220:
-	JMP tile191
+skip250:
+	JMP tile221
 
-narrower192:
+narrower222:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower222
+	JLE     narrower252
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -38596,21 +39811,21 @@ narrower192:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over225
+	JGE     over255
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result223:
+result253:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many226
+	JGT  many256
 
-few227:
+few257:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38618,7 +39833,7 @@ few227:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty228
+	JGE     empty258
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38630,9 +39845,9 @@ few227:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows260
 
-row229:
+row259:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38669,13 +39884,13 @@ row229:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row259
 
-rows230:
+rows260:
 	CMPQ R13, SI
-	JGE  rows232
+	JGE  rows262
 
-row231:
+row261:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38708,70 +39923,70 @@ row231:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row231
+	JLT          row261
 
-rows232:
-summed233:
+rows262:
+summed263:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special236
+	JNE  special266
 
-final234:
+final264:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around238
+	JNE       around268
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored237:
+stored267:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around240
+	JNE       around270
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored239:
+stored269:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around242
+	JNE       around272
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored241:
-stored235:
+stored271:
+stored265:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result253
+	JMP  over255
 
-many226:
+many256:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany224
-	JMP   few227
+	JEQ   tooMany254
+	JMP   few257
 
-around238:
+around268:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored237
+	JMP      stored267
 
-around240:
+around270:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored239
+	JMP      stored269
 
-around242:
+around272:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored241
+	JMP      stored271
 
-special236:
+special266:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow243
+	JEQ     narrow273
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38780,14 +39995,14 @@ special236:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored235
+	JMP     stored265
 
-narrow243:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip244
+	JEQ          skip274
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty245
+	JEQ          empty275
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -38799,10 +40014,10 @@ narrow243:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty245:
-skip244:
+empty275:
+skip274:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip246
+	JEQ       skip276
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -38818,36 +40033,36 @@ skip244:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip246:
-	JMP final234
+skip276:
+	JMP final264
 
-empty228:
+empty258:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed233
+	JNE     summed263
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around247
+	JNE     around277
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored235
+	JMP     stored265
 
-around247:
+around277:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored235
+	JMP      stored265
 
-tooMany224:
+tooMany254:
 	MOVQ DI, results+24(FP)
 
-over225:
-	JMP done190
+over255:
+	JMP done220
 
-narrower222:
+narrower252:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower249
+	JLE     narrower279
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -38856,27 +40071,27 @@ narrower222:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over252
+	JGE     over282
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result250:
+result280:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many253
+	JGT  many283
 
-few254:
+few284:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty255
+	JGE     empty285
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38888,9 +40103,9 @@ few254:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows257
+	JGE     rows287
 
-row256:
+row286:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38918,13 +40133,13 @@ row256:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row256
+	JLT          row286
 
-rows257:
+rows287:
 	CMPQ R13, SI
-	JGE  rows259
+	JGE  rows289
 
-row258:
+row288:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38949,71 +40164,71 @@ row258:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row258
+	JLT          row288
 
-rows259:
-summed260:
+rows289:
+summed290:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special263
+	JNE  special293
 
-final261:
+final291:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around265
+	JNE       around295
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored264:
+stored294:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around267
+	JNE       around297
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored266:
-stored262:
+stored296:
+stored292:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result250
-	JMP  over252
+	JLT  result280
+	JMP  over282
 
-many253:
+many283:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany251
-	JMP   few254
+	JEQ   tooMany281
+	JMP   few284
 
-around265:
+around295:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored264
+	JMP      stored294
 
-around267:
+around297:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored266
+	JMP      stored296
 
-special263:
+special293:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow298
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored262
+	JMP     stored292
 
-narrow268:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip299
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty270
+	JEQ          empty300
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -39023,10 +40238,10 @@ narrow268:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty270:
-skip269:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip271
+	JEQ       skip301
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -39038,34 +40253,34 @@ skip269:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip271:
-	JMP final261
+skip301:
+	JMP final291
 
-empty255:
+empty285:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed260
+	JNE     summed290
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around272
+	JNE     around302
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored262
+	JMP     stored292
 
-around272:
+around302:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored262
+	JMP      stored292
 
-tooMany251:
+tooMany281:
 	MOVQ DI, results+24(FP)
 
-over252:
-	JMP done190
+over282:
+	JMP done220
 
-narrower249:
+narrower279:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower274
+	JLT     narrower304
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -39075,32 +40290,32 @@ narrower249:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip278
+	JEQ     skip308
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip278:
+skip308:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over277
+	JGE  over307
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result275:
+result305:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many279
+	JGT  many309
 
-few280:
+few310:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty281
+	JGE     empty311
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -39112,9 +40327,9 @@ few280:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows283
+	JGE     rows313
 
-row282:
+row312:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -39134,13 +40349,13 @@ row282:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row282
+	JLT          row312
 
-rows283:
+rows313:
 	CMPQ R12, SI
-	JGE  rows285
+	JGE  rows315
 
-row284:
+row314:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39157,7 +40372,7 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows285
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39174,7 +40389,7 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows285
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39191,7 +40406,7 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows285
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39208,53 +40423,53 @@ row284:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row284
+	JLT          row314
 
-rows285:
-summed286:
+rows315:
+summed316:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special289
+	JNE  special319
 
-final287:
+final317:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around291
+	JNE       around321
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored290:
-stored288:
+stored320:
+stored318:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result275
-	JMP  over277
+	JLT  result305
+	JMP  over307
 
-many279:
+many309:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany276
-	JMP   few280
+	JEQ   tooMany306
+	JMP   few310
 
-around291:
+around321:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored290
+	JMP      stored320
 
-special289:
+special319:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow292
+	JEQ     narrow322
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored288
+	JMP     stored318
 
-narrow292:
+narrow322:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip293
+	JEQ          skip323
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty294
+	JEQ          empty324
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -39262,10 +40477,10 @@ narrow292:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty294:
-skip293:
+empty324:
+skip323:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip295
+	JEQ          skip325
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -39284,62 +40499,62 @@ skip293:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip295:
-	JMP final287
+skip325:
+	JMP final317
 
-empty281:
+empty311:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed286
+	JNE     summed316
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around296
+	JNE     around326
 	VMOVDQU Y0, (DX)
-	JMP     stored288
+	JMP     stored318
 
-around296:
+around326:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored288
+	JMP      stored318
 
-tooMany276:
+tooMany306:
 	MOVQ DI, results+24(FP)
 
-over277:
-	JMP done190
+over307:
+	JMP done220
 
-narrower274:
+narrower304:
 	XORQ DX, DX
 
-tile297:
+tile327:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip304
+	JEQ    skip334
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip304:
+skip334:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over303
+	JGE  over333
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result301:
+result331:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many305
+	JGT  many335
 
-few306:
+few336:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty307
+	JGE     empty337
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39351,9 +40566,9 @@ few306:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows309
+	JGE     rows339
 
-row308:
+row338:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39369,13 +40584,13 @@ row308:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row308
+	JLT          row338
 
-rows309:
+rows339:
 	CMPQ R13, SI
-	JGE  rows311
+	JGE  rows341
 
-row310:
+row340:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39388,7 +40603,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39401,7 +40616,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39414,7 +40629,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39427,7 +40642,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39440,7 +40655,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39453,7 +40668,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39466,7 +40681,7 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows311
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39479,59 +40694,59 @@ row310:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row310
+	JLT          row340
 
-rows311:
-summed312:
+rows341:
+summed342:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special315
+	JNE  special345
 
-final313:
+final343:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around317
+	JNE       around347
 	VMOVDQU   X0, (DX)
 
-stored316:
-stored314:
+stored346:
+stored344:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result301
-	JMP  over303
+	JLT  result331
+	JMP  over333
 
-many305:
+many335:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany302
-	JMP   few306
+	JEQ   tooMany332
+	JMP   few336
 
-around317:
+around347:
 	VMOVNTDQ X0, (DX)
-	JMP      stored316
+	JMP      stored346
 
-special315:
+special345:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow318
+	JEQ     narrow348
 	VMOVUPS Y0, (DX)
-	JMP     stored314
+	JMP     stored344
 
-narrow318:
+narrow348:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip319
+	JEQ          skip349
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty320
+	JEQ          empty350
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty320:
-skip319:
+empty350:
+skip349:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip321
+	JEQ          skip351
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -39543,31 +40758,31 @@ skip319:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip321:
-	JMP final313
+skip351:
+	JMP final343
 
-empty307:
+empty337:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed312
+	JNE     summed342
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around322
+	JNE     around352
 	VMOVDQU X0, (DX)
-	JMP     stored314
+	JMP     stored344
 
-around322:
+around352:
 	VMOVNTDQ X0, (DX)
-	JMP      stored314
+	JMP      stored344
 
-tooMany302:
+tooMany332:
 	MOVQ DI, results+24(FP)
 
-over303:
+over333:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile297
+	JNE  tile327
 
-done190:
+done220:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -39590,18 +40805,18 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none323
+	JEQ   none353
 	SUBQ  CX, DX
 
-none323:
+none353:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile325:
+tile355:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower326
+	JLE     narrower356
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -39610,17 +40825,17 @@ tile325:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over329
+	JGE     over359
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result327:
+result357:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty330
+	JGE     empty360
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -39637,9 +40852,9 @@ result327:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows333
+	JGE     rows363
 
-row332:
+row362:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -39672,13 +40887,13 @@ row332:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row332
+	JLT        row362
 
-rows333:
+rows363:
 	CMPQ R11, DI
-	JGE  rows335
+	JGE  rows365
 
-row334:
+row364:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -39708,9 +40923,9 @@ row334:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row334
+	JLT       row364
 
-rows335:
+rows365:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -39722,7 +40937,7 @@ rows335:
 	VMOVUPS      X1, 48(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none336
+	JEQ          none366
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -39777,10 +40992,10 @@ rows335:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none336:
-	JMP stored331
+none366:
+	JMP stored361
 
-empty330:
+empty360:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -39796,7 +41011,7 @@ empty330:
 	VMOVUPS   X0, 32(BX)(SI*2)
 	VMOVUPS   X1, 48(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none337
+	JEQ       none367
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -39819,27 +41034,27 @@ empty330:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none337:
-stored331:
+none367:
+stored361:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result327
-	JMP  over329
+	JLT  result357
+	JMP  over359
 	MOVQ R8, results+24(FP)
 
-over329:
+over359:
 	SUBQ $0x00000020, (SP)
-	JLE  done324
+	JLE  done354
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile325
+	JMP  tile355
 
-narrower326:
+narrower356:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower339
+	JLT     narrower369
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -39850,17 +41065,17 @@ narrower326:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over342
+	JGE     over372
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result340:
+result370:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty343
+	JGE     empty373
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -39873,9 +41088,9 @@ result340:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows346
+	JGE     rows376
 
-row345:
+row375:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -39896,13 +41111,13 @@ row345:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row345
+	JLT        row375
 
-rows346:
+rows376:
 	CMPQ R9, DI
-	JGE  rows348
+	JGE  rows378
 
-row347:
+row377:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -39920,7 +41135,7 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows348
+	JGE       rows378
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -39938,7 +41153,7 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows348
+	JGE       rows378
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -39956,7 +41171,7 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows348
+	JGE       rows378
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -39974,16 +41189,16 @@ row347:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row347
+	JLT       row377
 
-rows348:
+rows378:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none349
+	JEQ          none379
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -40018,10 +41233,10 @@ rows348:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none349:
-	JMP stored344
+none379:
+	JMP stored374
 
-empty343:
+empty373:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -40030,7 +41245,7 @@ empty343:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none350
+	JEQ       none380
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -40049,23 +41264,23 @@ empty343:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none350:
-stored344:
+none380:
+stored374:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result340
-	JMP  over342
+	JLT  result370
+	JMP  over372
 	MOVQ R8, results+24(FP)
 
-over342:
-	JMP done324
+over372:
+	JMP done354
 
-narrower339:
+narrower369:
 	XORQ BX, BX
 
-tile351:
+tile381:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -40073,17 +41288,17 @@ tile351:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over357
+	JGE    over387
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result355:
+result385:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty358
+	JGE     empty388
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -40094,9 +41309,9 @@ result355:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows361
+	JGE     rows391
 
-row360:
+row390:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -40111,13 +41326,13 @@ row360:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row360
+	JLT        row390
 
-rows361:
+rows391:
 	CMPQ R11, DI
-	JGE  rows363
+	JGE  rows393
 
-row362:
+row392:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40129,7 +41344,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40141,7 +41356,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40153,7 +41368,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40165,7 +41380,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40177,7 +41392,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40189,7 +41404,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40201,7 +41416,7 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows363
+	JGE       rows393
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -40213,14 +41428,14 @@ row362:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row362
+	JLT       row392
 
-rows363:
+rows393:
 	VCVTPS2PH    $0x00, Y0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none364
+	JEQ          none394
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -40243,16 +41458,16 @@ rows363:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none364:
-	JMP stored359
+none394:
+	JMP stored389
 
-empty358:
+empty388:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VMOVUPS   X0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none365
+	JEQ       none395
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -40267,23 +41482,23 @@ empty358:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 32(SI)(R11*8)
 
-none365:
-stored359:
+none395:
+stored389:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result355
-	JMP  over357
+	JLT  result385
+	JMP  over387
 	MOVQ R8, results+24(FP)
 
-over357:
+over387:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile351
+	JNE  tile381
 
-done324:
+done354:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40334,7 +41549,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none366
+	JEQ       none396
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -40344,7 +41559,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none366:
+none396:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -40390,11 +41605,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole367
+	JGE    whole397
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole367:
+whole397:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40404,11 +41619,11 @@ whole367:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole368
+	JGE        whole398
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole368:
+whole398:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40417,11 +41632,11 @@ whole368:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole369
+	JGE       whole399
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole369:
+whole399:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40430,11 +41645,11 @@ whole369:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole370
+	JGE       whole400
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole370:
+whole400:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40443,11 +41658,11 @@ whole370:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole371
+	JGE       whole401
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole371:
+whole401:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40457,11 +41672,11 @@ whole371:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole372
+	JGE        whole402
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole372:
+whole402:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40470,11 +41685,11 @@ whole372:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole373
+	JGE       whole403
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole373:
+whole403:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40483,11 +41698,11 @@ whole373:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole374
+	JGE       whole404
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole374:
+whole404:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

@@ -56,7 +56,7 @@ func (s *rowSum) function() {
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
 		"Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,",
 		"and returns how many results are done.")
-	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, s.out == s.compute
+	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
 	s.lists()
 	if s.out == bf16 {
 		if s.isa.masks {

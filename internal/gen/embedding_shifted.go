@@ -11,9 +11,9 @@ import (
 
 // shifted is what a rowSum needs for them.
 type shifted struct {
-	left, moved operand.Mem    // columns that are left; how many columns the last vectors are moved by
-	lastRows    reg.GPVirtual  // rows, so moved
-	few         reg.VecVirtual // of less than a vector: which lanes are columns; else nil
+	left, moved operand.Mem   // columns that are left; how many columns the last vectors are moved by
+	lastRows    reg.GPVirtual // rows, so moved
+	few         *fewColumns   // of less than a vector; else nil
 }
 
 // notDone is how many columns are left.
@@ -82,7 +82,7 @@ func (s *rowSum) lessThanTwo(tile string) {
 		c.JMP(operand.LabelRef(done))
 		c.Label(few)
 		s.shift(moved)
-		s.shifted.few = s.lanesBelow(s.shifted.left, s.vector())
+		s.beginFew()
 		s.ofEach()
 		s.shifted.few = nil
 		c.Label(done)
@@ -103,9 +103,7 @@ func (s *rowSum) load(from memory) reg.VecVirtual {
 	if s.shifted.few == nil {
 		return s.out.load(s.kernel, from)
 	}
-	v := s.vector()
-	s.emit(s.ps("VMASKMOV"), from, s.shifted.few, v)
-	return v
+	return s.loadFew(from)
 }
 
 // shift moves the last vectors by so many columns.

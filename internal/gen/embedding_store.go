@@ -70,7 +70,7 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 		case s.tail != nil:
 			s.compute.masked(s.kernel, []reg.Register{r}, to)
 		case s.shifted.few != nil:
-			s.emit(s.ps("VMASKMOV"), r, s.shifted.few, to)
+			s.emit(s.ps("VMASKMOV"), r, s.shifted.few.lanes, to)
 		default:
 			s.emit(s.ps("VMOVU"), r, to)
 		}
@@ -78,7 +78,7 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
-	if s.narrows() && s.shifted.few == nil {
+	if s.narrows() {
 		s.storeNarrow(sum, sumBF16, bf16, stored)
 		s.storeNarrow(sum, sumF16, f16, stored)
 	}
@@ -180,7 +180,7 @@ func (s *rowSum) round(sum value) {
 		case s.tail != nil:
 			s.out.masked(s.kernel, packed, s.place(v))
 		case s.shifted.few != nil:
-			s.emit(s.ps("VMASKMOV"), packed[0], s.shifted.few, s.place(v))
+			s.storeFew(packed[0], s.place(v))
 		default:
 			stored := s.newLabel("stored")
 			s.storeTile(packed, v, v+step, s.out.size, stored)
